@@ -1,0 +1,95 @@
+"""What a run noticed and survived: one row a finding, gathered from every stage.
+
+A finding never changes an amount by itself; it names the amount that hangs on it (``cost_at_risk``).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+import pyarrow as pa
+
+from allocation import money
+from allocation.schemas import FINDINGS
+
+
+class Severity(StrEnum):
+    """``error`` blocks exports, reports and closing; the tables are still written."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Code(StrEnum):
+    """The codes of findings. A code, once published, keeps its meaning."""
+
+    DUPLICATE_SAMPLES = "duplicate_samples"
+    INVALID_SAMPLES = "invalid_samples"
+    REPEATED_DEVICE_VALUES = "repeated_device_values"
+    POD_MEMORY_NOT_MAPPED = "pod_memory_not_mapped"
+    OVER_CAPACITY = "over_capacity"
+    GPU_WITHOUT_METRICS = "gpu_without_metrics"
+    NODE_WITHOUT_METRICS = "node_without_metrics"
+    NODE_WITHOUT_BILL = "node_without_bill"
+    LOW_COVERAGE = "low_coverage"
+    UNOWNED = "unowned"
+    MIXED_CURRENCIES = "mixed_currencies"
+    SUB_NANO_COST = "sub_nano_cost"
+    MORE_GPUS_THAN_NAMEPLATE = "more_gpus_than_nameplate"
+    CAPACITY_UNKNOWN = "capacity_unknown"
+    GPU_INSTANCE_OUTSIDE_CLUSTERS = "gpu_instance_outside_clusters"
+    NEGATION_OUT_OF_SCOPE = "negation_out_of_scope"
+    COARSE_LINE = "coarse_line"
+    NODE_NOT_IN_INVENTORY = "node_not_in_inventory"
+    NO_LINES = "no_lines"
+    NO_SERIES = "no_series"
+    BILL_OPEN = "bill_open"
+    TAGS_UNREADABLE = "tags_unreadable"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was noticed.
+
+    ``period`` is half-open UTC; ``count`` is how often it happened; ``cost_at_risk_nanos`` is the money that hangs on it.
+    """
+
+    code: Code
+    severity: Severity
+    subject: str
+    evidence: str
+    period: tuple[datetime, datetime] | None = None
+    count: int = 1
+    cost_at_risk_nanos: int | None = None
+    currency: str | None = None
+    detail: Mapping[str, str] = field(default_factory=dict)
+
+
+def to_table(findings: Iterable[Finding], run_id: str = "") -> pa.Table:
+    """Findings as the table ``findings``, in a stable order, equal findings once."""
+    rows = sorted(set_of(findings), key=lambda f: (f.code, f.subject, str(f.period), f.evidence))
+    start = [f.period[0] if f.period else None for f in rows]
+    end = [f.period[1] if f.period else None for f in rows]
+    columns: dict[str, list[object]] = {
+        "code": [f.code.value for f in rows],
+        "severity": [f.severity.value for f in rows],
+        "subject": [f.subject for f in rows],
+        "period_start": list(start),
+        "period_end": list(end),
+        "evidence": [f.evidence for f in rows],
+        "count": [f.count for f in rows],
+        "cost_at_risk": [None if f.cost_at_risk_nanos is None else money.nanos_to_decimal(f.cost_at_risk_nanos) for f in rows],
+        "currency": [f.currency for f in rows],
+        "run_id": [run_id for _ in rows],
+    }
+    return pa.table({c.name: pa.array(columns[c.name], c.type) for c in FINDINGS.columns}, schema=FINDINGS.arrow())
+
+
+def set_of(findings: Iterable[Finding]) -> list[Finding]:
+    """Each distinct finding once, in order of appearance."""
+    seen: dict[tuple[object, ...], Finding] = {}
+    for f in findings:
+        seen.setdefault((f.code, f.subject, f.period, f.evidence, f.currency), f)
+    return list(seen.values())

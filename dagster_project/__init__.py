@@ -1,0 +1,1 @@
+"""A thin skin of Dagster over ``pipelines.stages``: assets, partitions, checks, schedules."""

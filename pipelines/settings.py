@@ -1,0 +1,432 @@
+"""One YAML file and the environment into frozen settings; the only place that reads the environment.
+
+Unknown keys are refused with the nearest known one. ``CHARGEBACK__POLICY__IDLE=separate`` overrides a value of the file.
+Secrets never stand in the file: it names environment variables or files that hold them.
+"""
+
+import os
+import re
+import types
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import yaml
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+from allocation.errors import SettingsError, nearest
+from allocation.policy import IdlePolicy, OverheadPolicy, Policy, StrandedPolicy
+
+ENV_PREFIX = "CHARGEBACK__"
+BILL_CLUSTER = "_bill"
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_UNITS_BYTES = {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+
+
+def parse_duration_ms(value: object) -> int:
+    """A duration as written in Prometheus, in milliseconds.
+
+    >>> parse_duration_ms("1h30m")
+    5400000
+    """
+    text = str(value).strip()
+    if not re.fullmatch(r"(\d+(ms|s|m|h|d))+", text):
+        raise ValueError(f"{value!r} is no duration; write it like 30s, 2m or 1h30m")
+    return sum(int(n) * _UNITS_MS[u] for n, u in re.findall(r"(\d+)(ms|s|m|h|d)", text))
+
+
+def parse_bytes(value: object) -> int:
+    """An amount of memory in bytes.
+
+    >>> parse_bytes("40GiB")
+    42949672960
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]i?B|B|)", str(value).strip())
+    amount = Decimal(match[1]) * _UNITS_BYTES[match[2]] if match else None
+    if amount is None or amount != int(amount):
+        raise ValueError(f"{value!r} is no whole amount of memory; write it like 40GiB or 600MiB")
+    return int(amount)
+
+
+def _share_ppb(value: object) -> int:
+    try:
+        share = Decimal(str(value)) * 10**9
+    except InvalidOperation:
+        raise ValueError(f"{value!r} is no share; write a number from 0 to 1") from None
+    if not 0 <= share <= 10**9 or share != int(share):
+        raise ValueError(f"{value!r} is no share from 0 to 1 with at most nine decimals")
+    return int(share)
+
+
+def _instant(value: object) -> datetime:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day, tzinfo=UTC)
+    moment = datetime.fromisoformat(str(value))
+    return _instant(moment)
+
+
+def _cluster_name(value: str) -> str:
+    if value == BILL_CLUSTER:
+        raise ValueError(f"{BILL_CLUSTER!r} is reserved for lines of no cluster; choose another name")
+    if not value:
+        raise ValueError("a cluster needs a name")
+    return value
+
+
+DurationMs = Annotated[int, BeforeValidator(parse_duration_ms)]
+Bytes = Annotated[int, BeforeValidator(parse_bytes)]
+Instant = Annotated[datetime, BeforeValidator(_instant)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class SecretFromEnv(_Section):
+    """A secret by the name of the environment variable that holds it."""
+
+    env: str
+
+
+class BasicAuth(_Section):
+    """User name, and the variable that holds the password."""
+
+    username: str
+    password: SecretFromEnv
+
+
+class Auth(_Section):
+    """How to sign in; at most one way. ``bearer_file`` is read again for every request."""
+
+    basic: BasicAuth | None = None
+    bearer: SecretFromEnv | None = None
+    bearer_file: Path | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> "Auth":
+        if sum(v is not None for v in (self.basic, self.bearer, self.bearer_file)) > 1:
+            raise ValueError("choose one of basic, bearer, bearer_file")
+        return self
+
+
+class Tls(_Section):
+    """Certificates of a private authority."""
+
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    insecure_skip_verify: bool = False
+
+
+class CustomSeries(_Section):
+    """One role of ``profile: custom``."""
+
+    metric: str
+    unit: Literal["bytes", "KiB", "MiB", "GiB", "KB", "MB", "GB"] = "bytes"
+    level: Literal["container", "device"] = "container"
+    includes_reserved: bool = False
+
+
+class CustomLabels(_Section):
+    """Which label says what, in ``profile: custom``."""
+
+    node: str = "node"
+    gpu: str = "gpu_uuid"
+    instance: str = "mig"
+    profile: str = "mig_profile"
+    model: str = "gpu_model"
+    namespace: str = "namespace"
+    pod: str = "pod"
+    pod_uid: str = "uid"
+    container: str = "container"
+
+
+class CustomProfile(_Section):
+    """Series and labels of a source that no profile knows."""
+
+    pod_memory: CustomSeries
+    declared: CustomSeries | None = None
+    used: CustomSeries | None = None
+    free: CustomSeries | None = None
+    reserved: CustomSeries | None = None
+    total: CustomSeries | None = None
+    labels: CustomLabels = CustomLabels()
+
+
+class MetricsEntry(_Section):
+    """One source of series of a cluster."""
+
+    kind: Literal["openmetrics", "prometheus"]
+    path: Path | None = None
+    url: str | None = None
+    profile: Literal["custom", "dcgm"] = "dcgm"
+    custom: CustomProfile | None = None
+    match: dict[str, str] = Field(default_factory=dict)
+    auth: Auth = Auth()
+    headers: dict[str, str | SecretFromEnv] = Field(default_factory=dict)
+    tenant: str | SecretFromEnv | None = None
+    tls: Tls = Tls()
+    timeout: DurationMs = Field(default="60s", validate_default=True)
+    chunk: DurationMs = Field(default="1h", validate_default=True)
+    concurrency: int = Field(default=4, ge=1, le=64)
+    nodes_per_shard: int = Field(default=16, ge=1)
+    retries: int = Field(default=5, ge=0)
+
+    @model_validator(mode="after")
+    def _complete(self) -> "MetricsEntry":
+        if self.kind == "openmetrics" and self.path is None:
+            raise ValueError("kind openmetrics needs `path`")
+        if self.kind == "prometheus" and not (self.url or "").startswith(("http://", "https://")):
+            raise ValueError("kind prometheus needs `url`, for example http://prometheus.monitoring:9090")
+        if (self.profile == "custom") != (self.custom is not None):
+            raise ValueError("`profile: custom` and the section `custom` go together")
+        return self
+
+
+class NodeEntry(_Section):
+    """What the inventory's series do not say of a node. Without ``provider_id`` it completes the node of that name."""
+
+    name: str
+    provider_id: str | None = None
+    instance_type: str | None = None
+    gpus: int | None = Field(default=None, ge=1)
+    gpu_memory: Bytes | None = None
+    alive_from: Instant | None = Field(default=None, alias="from")
+    alive_until: Instant | None = Field(default=None, alias="until")
+
+
+class ClusterEntry(_Section):
+    """One Kubernetes cluster."""
+
+    name: Annotated[str, AfterValidator(_cluster_name)]
+    metrics: list[MetricsEntry]
+    nodes: list[NodeEntry] = []
+
+
+class BillingEntry(_Section):
+    """One bill export."""
+
+    kind: Literal["focus", "aws-cur2"]
+    path: str
+    cost: Literal["billed", "effective", "contracted", "list"] = "billed"
+    name: str | None = None
+    currency: str | None = None
+    endpoint_url: str | None = None
+    region: str | None = None
+
+
+class PolicyEntry(_Section):
+    """See ``allocation.policy``."""
+
+    max_hold: DurationMs = Field(default="2m", validate_default=True)
+    max_gap: DurationMs = Field(default="15m", validate_default=True)
+    overhead: OverheadPolicy = "proportional"
+    idle: IdlePolicy = "holder"
+    stranded: StrandedPolicy = "separate"
+    gpu_share: Annotated[int, BeforeValidator(_share_ppb)] = Field(default="1.0", validate_default=True)
+    min_coverage: float = Field(default=0.5, ge=0, le=1)
+    reserved: dict[str, Bytes] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "PolicyEntry":
+        if self.max_hold <= 0 or self.max_hold > self.max_gap:
+            raise ValueError("max_hold must be above 0 and at most max_gap")
+        return self
+
+    def policy(self) -> Policy:
+        """The same choices as the method reads them."""
+        return Policy(
+            self.max_hold, self.max_gap, self.overhead, self.idle, self.stranded, self.gpu_share, self.min_coverage, dict(self.reserved)
+        )
+
+
+class OwnerRule(_Section):
+    """Names a team, model or cost centre for what matches, while it is valid (half-open)."""
+
+    match: dict[str, str] = Field(default_factory=dict)
+    team: str | None = None
+    model: str | None = None
+    cost_center: str | None = None
+    valid_from: Instant | None = Field(default=None, alias="from")
+    valid_until: Instant | None = Field(default=None, alias="until")
+
+
+class BucketOwner(_Section):
+    """Who stands for a bucket."""
+
+    team: str | None = None
+    model: str | None = None
+    cost_center: str | None = None
+
+
+class OwnersEntry(_Section):
+    """Where team, model and cost centre come from, in order."""
+
+    team: list[str] = []
+    model: list[str] = []
+    cost_center: list[str] = []
+    rules: list[OwnerRule] = []
+    buckets: dict[Literal["idle", "overhead", "stranded", "host", "unallocated"], BucketOwner] = Field(default_factory=dict)
+
+
+class StorageEntry(_Section):
+    """How to reach an object store that `output` names."""
+
+    endpoint_url: str | None = None
+    region: str | None = None
+
+
+class Settings(BaseSettings):
+    """The whole configuration. Relative paths are already resolved against the file's folder."""
+
+    model_config = SettingsConfigDict(
+        frozen=True, extra="forbid", env_prefix=ENV_PREFIX, env_nested_delimiter="__", nested_model_default_partial_update=True
+    )
+
+    version: Literal[1]
+    output: str
+    start: date | None = None
+    clusters: list[ClusterEntry] = Field(min_length=1)
+    billing: list[BillingEntry] = Field(min_length=1)
+    policy: PolicyEntry = PolicyEntry()
+    owners: OwnersEntry = OwnersEntry()
+    storage: StorageEntry = StorageEntry()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment goes before the file; nothing else is read."""
+        assert isinstance(env_settings, EnvSettingsSource)  # noqa: S101
+        return env_settings, init_settings
+
+    @model_validator(mode="after")
+    def _distinct(self) -> "Settings":
+        names = [c.name for c in self.clusters]
+        if len(set(names)) != len(names):
+            raise ValueError("two clusters have one name")
+        return self
+
+    def cluster(self, name: str) -> ClusterEntry:
+        """The cluster of that name, or a ``SettingsError``."""
+        for cluster in self.clusters:
+            if cluster.name == name:
+                return cluster
+        raise SettingsError(f"no cluster {name!r} in the configuration; {nearest(name, [c.name for c in self.clusters])}")
+
+
+def secret(value: SecretFromEnv, *, setting: str) -> str:
+    """What the named environment variable holds, or a ``SettingsError`` that names variable and setting."""
+    held = os.environ.get(value.env)
+    if not held:
+        raise SettingsError(f"the environment variable {value.env!r} is not set, but {setting} names it")
+    return held
+
+
+def config_path_from_env() -> Path:
+    """The configuration that ``CHARGEBACK_CONFIG`` names."""
+    named = os.environ.get("CHARGEBACK_CONFIG")
+    if not named:
+        raise SettingsError("set CHARGEBACK_CONFIG to the path of the configuration file")
+    return Path(named)
+
+
+def load_settings(path: Path) -> Settings:
+    """Settings from a YAML file and the environment, or a ``SettingsError`` that names file, key and nearest key."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read ({error.strerror}); name an existing configuration file") from error
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise SettingsError(f"{path}: is no YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(values, dict):
+        raise SettingsError(f"{path}: holds no settings; `gpu-chargeback init` writes an example")
+    _check_environment()
+    try:
+        settings = Settings(**values)
+    except ValidationError as error:
+        raise SettingsError("\n".join(f"{path}: {_explain(e)}" for e in error.errors())) from error
+    except TypeError as error:
+        raise SettingsError(f"{path}: keys must be words: {error}") from error
+    return _resolved(settings, path.resolve().parent)
+
+
+def _check_environment() -> None:
+    """A misspelt section in the environment would be ignored by the settings library; here it is refused."""
+    for name in os.environ:
+        if name.startswith(ENV_PREFIX):
+            section = name.removeprefix(ENV_PREFIX).split("__")[0].lower()
+            if section not in Settings.model_fields:
+                raise SettingsError(f"environment variable {name}: unknown section {section!r}; {nearest(section, Settings.model_fields)}")
+
+
+def _explain(error: Mapping[str, Any]) -> str:
+    where = ".".join(str(part) for part in error["loc"]) or "settings"
+    if error["type"] == "extra_forbidden":
+        return f"unknown key {error['loc'][-1]!r} at {where}; {nearest(str(error['loc'][-1]), _keys_at(error['loc'][:-1]))}"
+    if error["type"] == "missing":
+        return f"{where} is missing"
+    return f"{where}: {str(error['msg']).removeprefix('Value error, ')}"
+
+
+def _keys_at(loc: tuple[int | str, ...]) -> list[str]:
+    """The keys that the section at this place knows."""
+    here: type[BaseModel] = Settings
+    for part in loc:
+        field = here.model_fields.get(str(part)) if isinstance(part, str) else None
+        if field is None:
+            continue
+        model = _model_in(field.annotation)
+        if model is None:
+            return []
+        here = model
+    return [f.alias or name for name, f in here.model_fields.items()]
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    if get_origin(annotation) in (list, dict, Union, types.UnionType, Annotated):
+        return next((m for m in map(_model_in, get_args(annotation)) if m), None)
+    return None
+
+
+def _resolved(settings: Settings, folder: Path) -> Settings:
+    """The same settings with relative paths taken from the file's folder."""
+
+    def place(path: Path | None) -> Path | None:
+        return None if path is None else folder / path
+
+    def text(path: str) -> str:
+        return path if "://" in path else str(folder / path)
+
+    def entry(m: MetricsEntry) -> MetricsEntry:
+        auth = m.auth.model_copy(update={"bearer_file": place(m.auth.bearer_file)})
+        tls = m.tls.model_copy(update={f: place(getattr(m.tls, f)) for f in ("ca_file", "cert_file", "key_file")})
+        return m.model_copy(update={"path": place(m.path), "auth": auth, "tls": tls})
+
+    clusters = [c.model_copy(update={"metrics": [entry(m) for m in c.metrics]}) for c in settings.clusters]
+    billing = [b.model_copy(update={"path": text(b.path)}) for b in settings.billing]
+    return settings.model_copy(update={"output": text(settings.output), "clusters": clusters, "billing": billing})
+
+
+def day_start(day: date) -> datetime:
+    """UTC midnight at which the day starts."""
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)
+
+
+def days_between(first: date, until: date) -> list[date]:
+    """Each UTC day from ``first`` (inclusive) to ``until`` (exclusive)."""
+    return [first + timedelta(days=n) for n in range((until - first).days)]
