@@ -285,7 +285,7 @@ class Settings(BaseSettings):
     """The whole configuration. Relative paths are already resolved against the file's folder."""
 
     model_config = SettingsConfigDict(
-        frozen=True, extra="forbid", env_prefix=ENV_PREFIX, env_nested_delimiter="__", nested_model_default_partial_update=True
+        frozen=True, extra="forbid", env_prefix=ENV_PREFIX, env_nested_delimiter="__"
     )
 
     version: Literal[1]

@@ -1,0 +1,147 @@
+"""Parts of lines into the table ``chargeback``, and its sums into ``team_model`` and ``reconciliation``."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from allocation import money, wide
+from allocation.apportion import apportion
+from allocation.findings import Code, Finding, Severity
+from allocation.owners import FIELDS, UNOWNED, Owners, assign
+from allocation.schemas import CHARGEBACK, RECONCILIATION, TEAM_MODEL, TIME, conform
+from allocation.scope import milliseconds
+
+Int64 = npt.NDArray[np.int64]
+GIB_MS = float(2**30 * 1000)
+_OF_LINE = ("billing_period", "provider", "billing_account", "sub_account", "region", "line_item_id", "charge_category", "pricing_category", "cost_metric", "currency")  # fmt: skip
+_OF_USAGE = ("node", "node_id", "gpu_uuid", "gpu_model", "gpu_instance", "mig_profile", "bucket", "reason", "namespace", "pod", "pod_uid", "coverage", "basis")  # fmt: skip
+_COSTS = ("used_cost", "overhead_cost", "idle_cost", "cost")
+_MEASURES = ("used_gib_seconds", "overhead_gib_seconds", "idle_gib_seconds")
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What the figures depend on, on every row."""
+
+    policy_id: str
+    run_id: str
+
+
+def _text(values: Sequence[object] | npt.NDArray[np.object_], index: Int64) -> pa.Array:
+    return pa.array(values, pa.string(), from_pandas=True).take(pa.array(index))
+
+
+def _utc(ms: Int64) -> pa.Array:
+    return pa.array(ms * 1000).cast(pa.timestamp("us")).cast(TIME)
+
+
+def charge(lines: pa.Table, parts: pd.DataFrame, usage: pa.Table, pods: pa.Table, owners: Owners, stamp: Stamp) -> tuple[pa.Table, list[Finding]]:
+    """The table ``chargeback`` of one day and cluster.
+
+    Args:
+        lines: the day's lines (see ``scope.DayLines``).
+        parts: their parts in this cluster: ``line``, ``node_key``, ``start_ms``, ``end_ms``, ``nanos``.
+        usage: table ``usage`` with a frame for each part's machine and period.
+        pods: table ``pods``.
+        owners: who owns what.
+        stamp: ids for every row.
+    """
+    first, last = _frames_of(parts, usage)
+    part, row, nanos = apportion(parts.nanos.to_numpy(np.int64), first, last, usage)
+    line = parts.line.to_numpy(np.int64)[part]
+    index, of_usage = pa.array(line), usage.take(pa.array(row))
+    columns: dict[str, object] = {name: lines[name].take(index) for name in _OF_LINE}
+    columns |= {name: of_usage[name] for name in _OF_USAGE}
+    start = parts.start_ms.to_numpy(np.int64)[part]
+    columns |= {"charge_period_start": _utc(start), "charge_period_end": _utc(parts.end_ms.to_numpy(np.int64)[part])}
+    columns["instance_type"] = lines["instance_type"].take(index)
+    owned = _owned(of_usage, start, pods, owners)
+    columns |= owned
+    total = nanos.sum(axis=1)
+    for name, values in zip(_COSTS, (nanos[:, 0], nanos[:, 1], nanos[:, 2], total), strict=True):
+        columns[name] = money.nanos_column(np.ascontiguousarray(values))
+    for name, source in zip(_MEASURES, ("used_byte_ms", "overhead_byte_ms", "idle_byte_ms"), strict=True):
+        columns[name] = pa.array(wide.to_float(*wide.from_decimal_column(of_usage[source])) / GIB_MS)
+    for name in ("observed", "imputed"):
+        columns[f"{name}_seconds"] = pc.divide(of_usage[f"{name}_ms"].cast(pa.float64()), 1000.0)
+    columns["policy_id"] = pa.repeat(stamp.policy_id, len(row))
+    columns["run_id"] = pa.repeat(stamp.run_id, len(row))
+    table = conform(pa.table({c.name: columns[c.name] for c in CHARGEBACK.columns}), CHARGEBACK, source="apportion")
+    return table, _unowned(table)
+
+
+def _frames_of(parts: pd.DataFrame, usage: pa.Table) -> tuple[Int64, Int64]:
+    """First and last row of each part's frame in ``usage``."""
+    keys = pd.DataFrame({"node_key": usage["node_key"].to_pandas(), "start_ms": milliseconds(usage["period_start"]), "end_ms": milliseconds(usage["period_end"])})
+    number = keys.groupby(["node_key", "start_ms", "end_ms"], sort=False).ngroup().to_numpy()
+    begins = np.flatnonzero(np.diff(number, prepend=-1)) if len(number) else np.empty(0, np.int64)
+    frames = keys.iloc[begins].assign(first=begins, last=np.append(begins[1:], len(number)) if len(begins) else begins)
+    joined = parts.merge(frames, on=["node_key", "start_ms", "end_ms"], how="left")
+    return joined["first"].to_numpy(np.int64), joined["last"].to_numpy(np.int64)
+
+
+def _owned(of_usage: pa.Table, start: Int64, pods: pa.Table, owners: Owners) -> dict[str, pa.Array]:
+    """Owner and workload columns of each row, worked out once for each distinct holder and period start."""
+    rows = of_usage.select(["bucket", "namespace", "pod", "pod_uid"]).to_pandas().astype("object")
+    rows = rows.where(rows.notna(), "").assign(start_ms=start)
+    number = rows.groupby(list(rows.columns), sort=False).ngroup().to_numpy(np.int64)
+    known = assign(rows.drop_duplicates(ignore_index=True), pods, owners)
+    place = known.place.to_numpy()[number] if len(known) else np.empty(0, np.int64)
+    pod_row = pa.array(place, mask=place < 0)
+    columns = {name: _text(known[name].to_numpy(), number) for name in FIELDS}
+    columns |= {name: pods[name].take(pod_row) for name in ("workload_kind", "workload_name", "requested_gpus")}
+    return columns
+
+
+def _unowned(table: pa.Table) -> list[Finding]:
+    """One finding a pod and field that no rule names, with its money."""
+    found = []
+    for name in ("team", "model"):
+        rows = table.filter(pc.equal(table[name], UNOWNED))
+        sums = rows.group_by(["namespace", "pod", "currency", "cost_metric"]).aggregate([("cost", "sum")]).sort_by([("namespace", "ascending"), ("pod", "ascending")])
+        for row in sums.to_pylist():
+            cost = int(row["cost_sum"].scaleb(9))
+            evidence = f"no rule and no source names a {name} ({row['cost_metric']} cost); label the pod or add a rule"
+            found.append(Finding(Code.UNOWNED, Severity.WARNING, f"{row['namespace']}/{row['pod']}", evidence, None, 1, cost, row["currency"]))
+    return found
+
+
+def team_model(chargeback: pa.Table, run_id: str) -> pa.Table:
+    """The day's money per team, model and bucket."""
+    keys = ["billing_period", "cost_metric", "currency", "team", "model", "bucket"]
+    sums = chargeback.group_by(keys).aggregate([(c, "sum") for c in (*_COSTS, *_MEASURES)])
+    sums = sums.rename_columns([n.removesuffix("_sum") for n in sums.column_names]).sort_by([(k, "ascending") for k in keys])
+    sums = sums.append_column("run_id", pa.repeat(run_id, len(sums)))
+    return conform(sums.select(TEAM_MODEL.names), TEAM_MODEL, source="team_model")
+
+
+def reconcile(lines: pa.Table, chargeback: pa.Table, from_ms: int, run_id: str) -> pa.Table:
+    """Each line of the day and what became of it; ``lines`` are those of one cluster, or of none (`_bill`)."""
+    sums = chargeback.append_column("measured", pc.not_equal(chargeback["bucket"], "unallocated"))
+    sums = sums.group_by(["line_item_id", "cost_metric"]).aggregate([("cost", "sum"), ("measured", "max")])
+    sums = sums.drop_columns("cost_sum").to_pandas().assign(out_nanos=money.column_nanos(sums["cost_sum"]))
+    keys = lines.select(["line_item_id", "cost_metric"]).to_pandas()
+    joined = keys.merge(sums, on=["line_item_id", "cost_metric"], how="left")
+    out_of_scope = lines["rule"].is_valid().to_numpy()
+    cost_in = lines["day_nanos"].to_numpy()
+    cost_out = joined.out_nanos.astype("Int64").fillna(0).to_numpy(np.int64)
+    measured = joined.measured_max.fillna(False).astype("bool").to_numpy()
+    state = np.where(out_of_scope, "out_of_scope", np.where(measured, "allocated", "unallocated"))
+    begins_today = pa.array(milliseconds(lines["charge_period_start"]) >= from_ms)
+    columns = {name: lines[name] for name in RECONCILIATION.names if name in lines.column_names}
+    columns |= {
+        "line_cost": money.nanos_column(lines["cost_nanos"].to_numpy()),
+        "cost_in": money.nanos_column(cost_in),
+        "cost_out": money.nanos_column(cost_out),
+        "rounding": pc.if_else(begins_today, lines["cost_residue"], pa.scalar(0, pa.int64()).cast(lines["cost_residue"].type)),
+        "difference": money.nanos_column(np.where(out_of_scope, 0, cost_in - cost_out)),
+        "state": pa.array(state.astype(object), pa.string()),
+        "run_id": pa.repeat(run_id, len(lines)),
+    }
+    table = pa.table({name: columns[name] for name in RECONCILIATION.names})
+    return conform(table, RECONCILIATION, source="reconcile").sort_by([("charge_period_start", "ascending"), ("line_item_id", "ascending"), ("cost_metric", "ascending")])

@@ -1,0 +1,236 @@
+"""From the tables samples, nodes and pods of one shard to the flat arrays that the sweep reads.
+
+A series is cut where its node name changes its machine (R19) and where its pod comes back under another uid (R20); the rows that
+repeat a device's value become one series more (R2).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+from numba import njit
+
+from allocation import instant
+from allocation.frames import DAY_MS, Topology
+from allocation.intervals import NEVER, Reports
+from allocation.policy import Policy
+
+Int64 = npt.NDArray[np.int64]
+ROLES = {"used": instant.USED, "free": instant.FREE, "total": instant.TOTAL, "reserved": instant.RESERVED, "pod_memory": instant.POD, "declared": instant.DECLARED}
+_DEVICE_KEY = ["machine", "gpu_uuid", "instance_rank", "gpu_instance", "mig_profile"]
+_HOLDER_KEY = ["machine", "namespace", "pod", "pod_uid"]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Flat arrays of one shard, and the tables that turn their numbers back into names (row = number)."""
+
+    offsets: Int64
+    ts: Int64
+    values: Int64
+    alive: Int64
+    reports: Reports
+    topology: Topology
+    machines: pd.DataFrame
+    gpus: pd.DataFrame
+    devices: pd.DataFrame
+    holders: pd.DataFrame
+
+
+def build(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, machine_keys: list[str], policy: Policy) -> Shard:
+    """The shard's arrays.
+
+    Args:
+        samples: table ``samples`` of the nodes in the shard.
+        nodes: table ``nodes`` (of the whole cluster), times as int64 ms in ``from_ms`` and ``until_ms``.
+        pods: table ``pods``, times as int64 ms in ``seen_ms``, ``started_ms``, ``ended_ms`` (NEVER where unknown).
+        machine_keys: the machines that have frames in this shard; those without series get no GPU.
+        policy: for the configured reserve.
+    """
+    machines = nodes[nodes.node_key.isin(machine_keys)].drop_duplicates("node_key").sort_values("node_key", ignore_index=True)
+    timestamps = samples.column("timestamps_ms").combine_chunks()
+    ts = timestamps.values.to_numpy() if len(samples) else np.empty(0, np.int64)
+    values = samples.column("values").combine_chunks().values.to_numpy().astype(np.int64) if len(samples) else np.empty(0, np.int64)
+    offsets = timestamps.offsets.to_numpy().astype(np.int64) if len(samples) else np.zeros(1, np.int64)
+    pieces = _pieces(samples.drop_columns(["timestamps_ms", "values"]).to_pandas(), offsets, ts, nodes, pods, machines)
+    pieces = _sorted_pieces(pieces)
+    pieces, ts, values = _with_repeated_rows(pieces, ts, values)
+    return _arrays(pieces, ts, values, machines, policy)
+
+
+def _pieces(series: pd.DataFrame, offsets: Int64, ts: Int64, nodes: pd.DataFrame, pods: pd.DataFrame, machines: pd.DataFrame) -> pd.DataFrame:
+    """One row a piece: its sample range ``lo:hi``, its machine's number, its uid, its life in ms."""
+    series = series.assign(lo=offsets[:-1], hi=offsets[1:], from_ms=-NEVER, until_ms=NEVER)
+    number = pd.Series(np.arange(len(machines)), index=machines.node_key)
+    stays = nodes[nodes.node_key.isin(machines.node_key)].assign(machine=lambda d: d.node_key.map(number))
+    stays = stays[["node", "machine", "from_ms", "until_ms"]].rename(columns={"from_ms": "stay_from", "until_ms": "stay_until"})
+    pieces = series.merge(stays, on="node", how="inner")
+    pieces = _cut(pieces, ts, pieces.stay_from, pieces.stay_until)
+    return _with_uids(pieces, ts, pods)
+
+
+def _cut(pieces: pd.DataFrame, ts: Int64, start: "pd.Series[int]", end: "pd.Series[int]") -> pd.DataFrame:
+    """Each piece within its own ``[start, end)``: its samples and its life."""
+    lo, hi = pieces.lo.to_numpy(), pieces.hi.to_numpy()
+    pieces = pieces.assign(
+        lo=_bounds(ts, lo, hi, start.to_numpy(np.int64)),
+        hi=_bounds(ts, lo, hi, end.to_numpy(np.int64)),
+        from_ms=np.maximum(pieces.from_ms, start),
+        until_ms=np.minimum(pieces.until_ms, end),
+    )
+    return pieces[pieces.lo < pieces.hi]
+
+
+@njit(cache=True)
+def _bounds(ts: Int64, lo: Int64, hi: Int64, t: Int64) -> Int64:
+    """For each piece the first of its samples at or after its t."""
+    found = np.empty(len(lo), np.int64)
+    for k in range(len(lo)):
+        found[k] = lo[k] + np.searchsorted(ts[lo[k] : hi[k]], t[k], side="left")
+    return found
+
+
+def _with_uids(pieces: pd.DataFrame, ts: Int64, pods: pd.DataFrame) -> pd.DataFrame:
+    """Uids by (namespace, pod, time) where the source has none (R20), and each pod's known start and end."""
+    held = pieces.pod != ""
+    lives = pods[["namespace", "pod", "pod_uid", "seen_ms", "started_ms", "ended_ms"]].sort_values(["namespace", "pod", "seen_ms"])
+    named = pieces[held & (pieces.pod_uid != "")].merge(lives.drop(columns="seen_ms"), on=["namespace", "pod", "pod_uid"], how="left")
+    by_name = lives.rename(columns={"pod_uid": "known_uid"})
+    group = by_name.groupby(["namespace", "pod"])
+    by_name["next_ms"] = group.seen_ms.shift(-1).fillna(NEVER).astype("int64")
+    by_name["first_ms"] = np.where(group.cumcount() == 0, -NEVER, by_name.seen_ms)
+    unnamed = pieces[held & (pieces.pod_uid == "")].merge(by_name, on=["namespace", "pod"], how="left")
+    unnamed["pod_uid"] = unnamed.known_uid.fillna("")
+    unnamed = _cut(unnamed, ts, unnamed.first_ms.fillna(-NEVER).astype("int64"), unnamed.next_ms.fillna(NEVER).astype("int64"))
+    lived = pd.concat([named, unnamed], ignore_index=True)
+    lived = lived.assign(
+        from_ms=np.maximum(lived.from_ms, lived.started_ms.fillna(-NEVER)).astype("int64"),
+        until_ms=np.minimum(lived.until_ms, lived.ended_ms.fillna(NEVER)).astype("int64"),
+    )
+    return pd.concat([pieces[~held], lived], ignore_index=True)
+
+
+def _sorted_pieces(pieces: pd.DataFrame) -> pd.DataFrame:
+    """In device order, then role, then holder; with numbers for device, GPU and holder. A GPU's whole card always has a device."""
+    rank = pd.to_numeric(pieces.gpu_instance, errors="coerce").fillna(2**40).astype("int64")
+    pieces = pieces.assign(instance_rank=np.where(pieces.gpu_instance == "", -1, rank), role=pieces.role.map(ROLES).astype("int64"))
+    whole = pieces.drop_duplicates(["machine", "gpu_uuid"]).assign(gpu_instance="", mig_profile="", instance_rank=-1, role=-1, pod="", lo=0, hi=0)
+    pieces = pd.concat([pieces, whole], ignore_index=True)
+    pieces.loc[pieces.instance_rank == -1, "mig_profile"] = ""
+    pieces = pieces.sort_values([*_DEVICE_KEY, "role", "namespace", "pod", "pod_uid", "container", "metric"], ignore_index=True)
+    device = pieces.groupby(_DEVICE_KEY, sort=True).ngroup()
+    return pieces.assign(device=device)
+
+
+def _with_repeated_rows(pieces: pd.DataFrame, ts: Int64, values: Int64) -> tuple[pd.DataFrame, Int64, Int64]:
+    """Adds, for each device with device-level pod rows, the one series that they are: of equal times the larger value."""
+    rows = pieces[(pieces.role == instant.POD) & (pieces.level == "device")]
+    if rows.empty:
+        return pieces[pieces.role >= 0], ts, values
+    count = (rows.hi - rows.lo).to_numpy()
+    index = np.repeat(rows.lo.to_numpy() - np.concatenate(([0], np.cumsum(count)[:-1])), count) + np.arange(count.sum())
+    device = np.repeat(rows.device.to_numpy(), count)
+    order = np.lexsort((values[index], ts[index], device))
+    index, device = index[order], device[order]
+    last = np.ones(len(index), np.bool_)
+    last[:-1] = (device[1:] != device[:-1]) | (ts[index[1:]] != ts[index[:-1]])
+    index, device = index[last], device[last]
+    first = np.flatnonzero(np.concatenate(([True], device[1:] != device[:-1])))
+    merged = rows.drop_duplicates("device").sort_values("device").assign(
+        role=instant.ROWS, namespace="", pod="", pod_uid="", container="", from_ms=-NEVER, until_ms=NEVER
+    )
+    merged = merged.assign(lo=len(ts) + first, hi=len(ts) + np.append(first[1:], len(index)))
+    stays = rows.groupby("device")[["stay_from", "stay_until"]].first()
+    merged = merged.assign(from_ms=merged.device.map(stays.stay_from), until_ms=merged.device.map(stays.stay_until))
+    together = pd.concat([pieces[pieces.role >= 0], merged], ignore_index=True).sort_values(["device", "role"], kind="stable", ignore_index=True)
+    return together, np.concatenate((ts, ts[index])), np.concatenate((values, values[index]))
+
+
+def _offsets(numbers: "pd.Series[int]", size: int) -> Int64:
+    """Where each number's stretch begins in an ascending column of numbers."""
+    return np.searchsorted(numbers.to_numpy(np.int64), np.arange(size + 1)).astype(np.int64)
+
+
+def _gather(pieces: pd.DataFrame, ts: Int64, values: Int64) -> tuple[Int64, Int64, Int64]:
+    """Samples of all pieces one after the other, and where each piece begins."""
+    count = (pieces.hi - pieces.lo).to_numpy(np.int64)
+    offsets = np.concatenate(([0], np.cumsum(count))).astype(np.int64)
+    index = np.repeat(pieces.lo.to_numpy(np.int64) - offsets[:-1], count) + np.arange(offsets[-1])
+    return offsets, ts[index], values[index]
+
+
+def _arrays(pieces: pd.DataFrame, ts: Int64, values: Int64, machines: pd.DataFrame, policy: Policy) -> Shard:
+    keys = pieces.drop_duplicates(["machine", "gpu_uuid"])[["machine", "gpu_uuid"]].sort_values(["machine", "gpu_uuid"], ignore_index=True)
+    device_rows = pieces.drop_duplicates("device")[[*_DEVICE_KEY, "gpu_model"]]
+    whole = keys.assign(gpu_instance="", mig_profile="", instance_rank=-1, gpu_model="")
+    devices = pd.concat([device_rows, whole], ignore_index=True).drop_duplicates(_DEVICE_KEY).sort_values(_DEVICE_KEY, ignore_index=True)
+    gpus = keys.merge(_models(pieces), on=["machine", "gpu_uuid"], how="left")
+    gpu_number = gpus.reset_index(names="gpu")[["machine", "gpu_uuid", "gpu"]]
+    devices = devices.drop(columns="gpu_model").merge(gpu_number, on=["machine", "gpu_uuid"], how="left")
+    pieces = pieces.drop(columns="device").merge(devices.reset_index(names="device")[[*_DEVICE_KEY, "device", "gpu"]], on=_DEVICE_KEY, how="left")
+    holders = pieces[pieces.pod != ""].drop_duplicates(_HOLDER_KEY)[_HOLDER_KEY].sort_values(_HOLDER_KEY, ignore_index=True)
+    pieces = pieces.merge(holders.reset_index(names="holder"), on=_HOLDER_KEY, how="left").fillna({"holder": -1})
+    pairs = pieces[pieces.holder >= 0].drop_duplicates(["device", "holder"])[["device", "holder"]].sort_values(["device", "holder"], ignore_index=True)
+    pairs["local"] = pairs.groupby("device").cumcount()
+    pieces = pieces.merge(pairs, on=["device", "holder"], how="left").fillna({"local": 0})
+    offsets, times, memory = _gather(pieces, ts, values)
+    topology = _topology(pieces, machines, gpus, devices, holders, pairs, _days(pieces, offsets, times, len(gpus)), policy)
+    alive = pieces[["from_ms", "until_ms"]].to_numpy(np.int64)
+    return Shard(offsets, times, memory, alive, _reports(pieces), topology, machines, gpus, devices, holders)
+
+
+def _models(pieces: pd.DataFrame) -> pd.DataFrame:
+    named = pieces[pieces.gpu_model != ""].drop_duplicates(["machine", "gpu_uuid"])
+    return named[["machine", "gpu_uuid", "gpu_model"]]
+
+
+def _days(pieces: pd.DataFrame, offsets: Int64, ts: Int64, gpus: int) -> tuple[Int64, Int64]:
+    """The UTC days on which each GPU has samples, as offsets and days since the epoch."""
+    day = ts // DAY_MS
+    base = day.min() if len(day) else 0
+    span = int(day.max() - base + 1) if len(day) else 1
+    seen = np.zeros((gpus, span), np.bool_)
+    seen[np.repeat(pieces.gpu.to_numpy(np.int64), np.diff(offsets)), day - base] = True
+    where = np.argwhere(seen)
+    return np.searchsorted(where[:, 0], np.arange(gpus + 1)).astype(np.int64), where[:, 1].astype(np.int64) + base
+
+
+def _reports(pieces: pd.DataFrame) -> Reports:
+    """Families of series that report a device together (R1)."""
+    family = pieces.groupby(["device", "metric"], sort=False).ngroup().to_numpy(np.int64)
+    real = np.flatnonzero((pieces.role != instant.ROWS).to_numpy())
+    order = real[np.argsort(family[real], kind="stable")]
+    size = int(family.max() + 1) if len(family) else 0
+    is_pod = (pieces.role == instant.POD).to_numpy()
+    yields = ((pieces.role == instant.USED) & (pieces.level == "device")).to_numpy()
+    return Reports(family, np.searchsorted(family[order], np.arange(size + 1)).astype(np.int64), order.astype(np.int64), yields, is_pod)
+
+
+def _topology(
+    pieces: pd.DataFrame, machines: pd.DataFrame, gpus: pd.DataFrame, devices: pd.DataFrame, holders: pd.DataFrame, pairs: pd.DataFrame,
+    days: tuple[Int64, Int64], policy: Policy,
+) -> Topology:  # fmt: skip
+    memory = gpus.machine.map(machines.gpu_memory_bytes).fillna(-1).to_numpy(np.int64)
+    configured = gpus.machine.map(machines.gpu_memory_configured).fillna(False).to_numpy(np.bool_)
+    reserved = gpus.gpu_model.map(dict(policy.reserved_bytes)).fillna(-1).to_numpy(np.int64)
+    return Topology(
+        gpu_offsets=_offsets(gpus.machine, len(machines)),
+        device_offsets=_offsets(devices.gpu, len(gpus)),
+        series_offsets=_offsets(pieces.device, len(devices)),
+        is_instance=(devices.gpu_instance != "").to_numpy(np.bool_),
+        configured=np.where(configured, memory, -1),
+        nameplate=np.where(configured, -1, memory),
+        reserved=reserved,
+        gpu_count=machines.gpus.fillna(-1).to_numpy(np.int64),
+        day_offsets=days[0],
+        days=days[1],
+        holder_offsets=_offsets(holders.machine, len(machines)),
+        device_holder_offsets=_offsets(pairs.device, len(devices)),
+        device_holders=pairs.holder.to_numpy(np.int64),
+        role=pieces.role.to_numpy(np.int64),
+        level=np.where(pieces.level == "device", instant.DEVICE, instant.CONTAINER).astype(np.int64),
+        includes_reserved=pieces.includes_reserved.to_numpy(np.bool_),
+        local=pieces.local.to_numpy(np.int64),
+    )

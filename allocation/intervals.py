@@ -1,0 +1,115 @@
+"""How long a sample holds: samples into runs of constant value, held or imputed.
+
+A run is ``[start, end)`` with a value and whether it was observed (held by a sample) or imputed (bridged over a gap).
+Neighbouring runs of one value are one run. Rules R1, R20, R29.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+Int64 = npt.NDArray[np.int64]
+NEVER = (1 << 62) - 1
+
+
+class Runs(NamedTuple):
+    """Runs of all series, flat: series s has ``offsets[s]:offsets[s+1]``. Times in ms, values in bytes."""
+
+    offsets: Int64
+    start: Int64
+    end: Int64
+    value: Int64
+    imputed: npt.NDArray[np.bool_]
+
+
+class Reports(NamedTuple):
+    """Which series report a device together: series s is in family ``family[s]``, whose members are
+    ``members[offsets[f]:offsets[f+1]]``. ``yields[s]``: a device's own row that ends where pods' rows take its place."""
+
+    family: Int64
+    offsets: Int64
+    members: Int64
+    yields: npt.NDArray[np.bool_]
+    is_pod: npt.NDArray[np.bool_]
+
+
+@njit(cache=True)
+def _first_after(ts: Int64, a: int, b: int, t: int) -> int:
+    """The first timestamp above t in ``ts[a:b]``, or NEVER."""
+    k = a + np.searchsorted(ts[a:b], t, side="right")
+    return ts[k] if k < b else NEVER
+
+
+@njit(cache=True)
+def _next_report(offsets: Int64, ts: Int64, reports: Reports, s: int, t: int, pods_only: bool) -> int:
+    """When the metric next reports the device without series s, after t."""
+    f = reports.family[s]
+    first = NEVER
+    for k in range(reports.offsets[f], reports.offsets[f + 1]):
+        m = reports.members[k]
+        if m != s and (reports.is_pod[m] or not pods_only):
+            first = min(first, _first_after(ts, offsets[m], offsets[m + 1], t))
+    return first
+
+
+@njit(cache=True)
+def _emit(start: Int64, end: Int64, value: Int64, imputed: npt.NDArray[np.bool_], first: int, n: int, run: tuple[int, int, int, bool]) -> int:
+    """Appends a run, or lengthens the last one; the new count."""
+    a, b, v, bridged = run
+    if b <= a:
+        return n
+    if n > first and end[n - 1] == a and value[n - 1] == v and imputed[n - 1] == bridged:
+        end[n - 1] = b
+        return n
+    start[n], end[n], value[n], imputed[n] = a, b, v, bridged
+    return n + 1
+
+
+@njit(cache=True)
+def hold(offsets: Int64, ts: Int64, values: Int64, reports: Reports, alive: Int64, max_hold: int, max_gap: int) -> Runs:
+    """The runs of every series.
+
+    Args:
+        offsets: series s has samples ``offsets[s]:offsets[s+1]``, ascending strictly in time.
+        ts: times, ms.
+        values: bytes.
+        reports: which series report a device together.
+        alive: known start and end of each series' holder and machine, ms, shape (series, 2); runs are clipped to it.
+        max_hold: how long a sample holds by itself, ms.
+        max_gap: how long a gap is bridged, ms.
+    """
+    size = 2 * len(ts)
+    start, end, value = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
+    imputed = np.empty(size, np.bool_)
+    run_offsets = np.zeros(len(offsets), np.int64)
+    n = 0
+    for s in range(len(offsets) - 1):
+        first = n
+        low, high = alive[s, 0], alive[s, 1]
+        for i in range(offsets[s], offsets[s + 1]):
+            t = ts[i]
+            after = ts[i + 1] if i + 1 < offsets[s + 1] else NEVER
+            held, bridged = _reach(offsets, ts, reports, s, t, after, max_hold, max_gap)
+            n = _emit(start, end, value, imputed, first, n, (max(t, low), min(held, high), values[i], False))
+            n = _emit(start, end, value, imputed, first, n, (max(held, low), min(bridged, high), values[i], True))
+        run_offsets[s + 1] = n
+    return Runs(run_offsets, start[:n].copy(), end[:n].copy(), value[:n].copy(), imputed[:n].copy())
+
+
+@njit(cache=True)
+def _reach(offsets: Int64, ts: Int64, reports: Reports, s: int, t: int, after: int, max_hold: int, max_gap: int) -> tuple[int, int]:
+    """Until when the sample at t holds, and until when its gap is bridged (the same where it is not)."""
+    gap = after - t
+    if gap <= max_hold:
+        return after, after
+    if reports.yields[s]:
+        pods = _next_report(offsets, ts, reports, s, t, True)
+        if pods < after:
+            held = min(t + max_hold, pods)
+            return held, held
+    if gap <= max_gap:
+        return t + max_hold, after
+    held = min(t + max_hold, _next_report(offsets, ts, reports, s, t, False))
+    return held, held

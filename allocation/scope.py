@@ -1,0 +1,154 @@
+"""Which lines of a day are split, on which node, and which stand outside and why; decided once over all clusters.
+
+Rules R14-R16, R19, R38, R46.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+
+from allocation import hours, money
+from allocation.errors import ChargebackError
+from allocation.findings import Code, Finding, Severity
+
+Int64 = npt.NDArray[np.int64]
+BILL_CLUSTER = "_bill"
+GPU_FAMILIES = re.compile(r"^(ml\.)?(p[2-9]\w*|g[3-9]\w*|gr6\w*|inf\d\w*|trn\d\w*|dl1)[-.]|^(a2|a3|a4|a4x|g2|g4)-|^Standard_N[CDV]")
+"""Instance families that carry accelerators; names of types not in the catalogue fall back on it. Source: the clouds' own lists."""
+
+
+@dataclass(frozen=True)
+class DayLines:
+    """The lines of one day.
+
+    ``lines``: their rows of ``line_items`` with ``cluster``, ``rule`` (null: split), ``node``, ``node_id``, ``day_nanos``.
+    ``parts``: what is split: ``line`` (row of ``lines``), ``node_key``, ``start_ms``, ``end_ms``, ``nanos``, ``cluster``.
+    """
+
+    lines: pa.Table
+    parts: pd.DataFrame
+    findings: tuple[Finding, ...]
+
+
+def milliseconds(column: pa.Array | pa.ChunkedArray) -> Int64:
+    """A timestamp column without nulls in ms since the epoch."""
+    values: Int64 = np.asarray(column.cast(pa.int64()).to_numpy()) // 1000
+    return values
+
+
+def day_lines(lines: pa.Table, nodes: Mapping[str, pd.DataFrame], from_ms: int, until_ms: int) -> DayLines:
+    """Cuts lines to the window and decides where each belongs.
+
+    Args:
+        lines: table ``line_items`` of all deliveries, of lines that touch the window.
+        nodes: table ``nodes`` of each cluster.
+        from_ms: UTC midnight that starts the window.
+        until_ms: UTC midnight that ends it.
+
+    Raises:
+        ChargebackError: two clusters claim one machine.
+    """
+    start, end = milliseconds(lines["charge_period_start"]), milliseconds(lines["charge_period_end"])
+    line, begins, ends, nanos = hours.cut(lines["cost_nanos"].to_numpy(), start, end, from_ms, until_ms)
+    kept, number = np.unique(line, return_inverse=True)
+    lines = lines.take(pa.array(kept))
+    homes = _homes(lines, nodes)
+    parts = pd.DataFrame({"line": number, "start_ms": begins, "end_ms": ends, "nanos": nanos})
+    day = np.zeros(len(kept), np.int64)
+    np.add.at(day, number, nanos)
+    for name in ("cluster", "rule", "node", "node_id"):
+        lines = lines.append_column(name, pa.array(homes[name], pa.string(), from_pandas=True))
+    lines = lines.append_column("day_nanos", pa.array(day))
+    in_scope = homes.rule.isna().to_numpy()
+    parts = parts[in_scope[parts.line]]
+    parts = parts.assign(node_key=homes.node_key.to_numpy()[parts.line], cluster=homes.cluster.to_numpy()[parts.line])
+    return DayLines(lines, parts.reset_index(drop=True), tuple(_findings(lines, in_scope, from_ms, until_ms)))
+
+
+def _claims(nodes: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Which cluster and node each machine belongs to; one row a machine."""
+    columns = ["node_key", "node", "node_id", "instance_type", "gpus", "configured", "gpu_resources", "has_series"]
+    claims = pd.concat([table.assign(cluster=name) for name, table in nodes.items()], ignore_index=True)[[*columns, "cluster"]]
+    shared = claims.drop_duplicates(["node_key", "cluster"]).groupby("node_key").cluster.agg(sorted)
+    shared = shared[shared.map(len) > 1]
+    if len(shared):
+        key, names = shared.index[0], shared.iloc[0]
+        raise ChargebackError(
+            f"the machine {key!r} is a node of the clusters {' and '.join(names)}; its cost would be charged twice. "
+            "Take it out of one of them (nodes: or the series' match labels)"
+        )
+    return claims.drop_duplicates("node_key")
+
+
+def _homes(lines: pa.Table, nodes: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Cluster, node and rule of each line."""
+    wanted = pd.DataFrame({name: lines[name].to_pandas() for name in ("node_key", "scope_rule", "instance_type")})
+    claims = _claims(nodes).rename(columns={"instance_type": "known_type"})
+    homes = wanted.merge(claims, on="node_key", how="left")
+    found = homes.cluster.notna()
+    kind = homes.known_type.astype("object").where(homes.known_type.notna(), homes.instance_type)
+    without_gpu = found & ~_has_gpu(homes, kind)
+    rule = homes.scope_rule.astype("object").where(homes.scope_rule.notna(), None)
+    rule = rule.mask(rule.isna() & homes.node_key.isna(), "no_resource")
+    rule = rule.mask(rule.isna() & ~found, "not_a_node").mask(rule.isna() & without_gpu, "node_without_gpu")
+    return homes.assign(cluster=homes.cluster.where(found, BILL_CLUSTER), rule=rule)
+
+
+def _has_gpu(homes: pd.DataFrame, kind: "pd.Series[str]") -> "pd.Series[bool]":
+    """A node is a GPU node unless Kubernetes or its instance type says otherwise; a configured one always is."""
+    by_type = kind.isna() | kind.astype("str").str.match(GPU_FAMILIES.pattern) | homes.gpus.notna()
+    by_capacity = homes.gpu_resources.fillna(0).astype("int64") > 0
+    told = homes.gpu_resources.notna()
+    signs = homes.configured.fillna(False).astype("bool") | homes.has_series.fillna(False).astype("bool") | by_capacity
+    return signs | (by_type & ~told) | (homes.gpus.notna() & told)
+
+
+def expected_ms(parts: pd.DataFrame, lines: pa.Table, nodes: pd.DataFrame) -> pd.DataFrame:
+    """One row a frame: ``node_key``, ``start_ms``, ``end_ms``, ``expected_ms`` (R16).
+
+    The machine time that a usage line of that very period states, else the node's life in the inventory, else the period.
+    """
+    stated = lines["machine_ms"].to_pandas().to_numpy(np.float64, na_value=np.nan)[parts.line]
+    length = (parts.end_ms - parts.start_ms).to_numpy(np.int64)
+    whole = (milliseconds(lines["charge_period_end"]) - milliseconds(lines["charge_period_start"]))[parts.line] == length
+    table = parts.assign(stated=np.where(whole, stated, np.nan))
+    frames = table.groupby(["node_key", "start_ms", "end_ms"], as_index=False).agg(stated=("stated", "max"))
+    seen = nodes[nodes.seen_from_ms.notna()].groupby("node_key", as_index=False).agg(seen_from=("seen_from_ms", "min"), seen_until=("seen_until_ms", "max"))
+    frames = frames.merge(seen, on="node_key", how="left")
+    period = frames.end_ms - frames.start_ms
+    life = np.minimum(frames.end_ms, frames.seen_until) - np.maximum(frames.start_ms, frames.seen_from)
+    life = life.where(life > 0, period)
+    frames["expected_ms"] = frames.stated.fillna(life).fillna(period).astype("int64")
+    return frames[["node_key", "start_ms", "end_ms", "expected_ms"]]
+
+
+def _findings(lines: pa.Table, in_scope: npt.NDArray[np.bool_], from_ms: int, until_ms: int) -> list[Finding]:
+    period = (pd.Timestamp(from_ms, unit="ms", tz="UTC"), pd.Timestamp(until_ms, unit="ms", tz="UTC"))
+    length = milliseconds(lines["charge_period_end"]) - milliseconds(lines["charge_period_start"])
+    found = []
+    coarse = in_scope & (length > hours.LONGEST_WHOLE_MS)
+    if coarse.any():
+        cost = int(sum(lines["day_nanos"].to_numpy()[coarse].tolist()))
+        found.append(
+            Finding(
+                Code.COARSE_LINE, Severity.WARNING, "bill", f"{coarse.sum()} lines of nodes are longer than 25 hours and were cut into equal hours; export by the hour",
+                period, int(coarse.sum()), cost,
+            )
+        )  # fmt: skip
+    outside = (np.asarray(lines["rule"].to_pylist(), dtype=object) == "not_a_node") & lines["instance_type"].to_pandas().astype("str").str.match(GPU_FAMILIES.pattern).to_numpy(np.bool_)
+    for resource in sorted(set(lines.filter(pa.array(outside))["resource_id"].to_pylist())):
+        mine = outside & (np.asarray(lines["resource_id"].to_pylist(), dtype=object) == resource)
+        cost = int(sum(lines["day_nanos"].to_numpy()[mine].tolist()))
+        evidence = "a GPU instance on the bill is no node of any configured cluster; add its cluster, or its id to nodes:"
+        found.append(Finding(Code.GPU_INSTANCE_OUTSIDE_CLUSTERS, Severity.WARNING, str(resource), evidence, period, int(mine.sum()), cost))
+    return found
+
+
+def total_nanos(nanos: Int64) -> int:
+    """The exact sum of nanos, never wrapped."""
+    return int(money.exact_sum(pa.chunked_array([money.nanos_column(nanos)])).scaleb(9)) if len(nanos) else 0

@@ -1,0 +1,205 @@
+"""One shard from samples to the table ``usage``: hold, sweep, and the rows in their order of division."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+
+from allocation import frames, wide
+from allocation.devices import Shard, build
+from allocation.findings import Code, Finding, Severity
+from allocation.frames import Output, Terms, sweep_frames
+from allocation.instant import ABSENT
+from allocation.intervals import hold
+from allocation.policy import Policy
+from allocation.schemas import USAGE, conform
+from allocation.sweep import EVEN, HOLDER, PROPORTIONAL, SEPARATE, Choice
+
+Int64 = npt.NDArray[np.int64]
+BUCKETS = ("workload", "idle", "overhead", "stranded", "host", "unallocated")
+REASONS = (None, "gpu_without_metrics", "node_without_metrics", "unknown_time", "mig_partition", "gpu_share")
+BASES = ("exclusive", "measured", "estimated_requests", "estimated_even", "none", "mig")
+_NONE, _MIG = 4, 5
+_POLICIES = {"proportional": PROPORTIONAL, "even": EVEN, "separate": SEPARATE, "holder": HOLDER}
+_BYTES_PER_GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one shard gave."""
+
+    usage: pa.Table
+    findings: tuple[Finding, ...]
+
+
+def terms_of(policy: Policy) -> Terms:
+    """The policy in the kernel's numbers."""
+    choice = Choice(_POLICIES[policy.overhead], _POLICIES[policy.idle])
+    return Terms(choice, policy.stranded == "spread", policy.gpu_share_ppb, policy.min_coverage)
+
+
+def measure(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, periods: pd.DataFrame, policy: Policy) -> Measured:
+    """The weights of every period of the shard's machines.
+
+    Args:
+        samples: table ``samples`` of the shard's nodes, read with a margin of ``max_gap`` on both sides.
+        nodes: table ``nodes`` with ``from_ms``, ``until_ms``.
+        pods: table ``pods`` with ``seen_ms``, ``started_ms``, ``ended_ms``.
+        periods: one row a frame: ``node_key``, ``start_ms``, ``end_ms``, ``expected_ms``, distinct.
+        policy: the method's choices.
+    """
+    shard = build(samples, nodes, pods, sorted(set(periods.node_key)), policy)
+    runs = hold(shard.offsets, shard.ts, shard.values, shard.reports, shard.alive, policy.max_hold_ms, policy.max_gap_ms)
+    number = pd.Series(np.arange(len(shard.machines)), index=shard.machines.node_key)
+    periods = periods.sort_values(["node_key", "start_ms", "end_ms"], ignore_index=True).assign(machine=lambda d: d.node_key.map(number))
+    wanted = periods[["machine", "start_ms", "end_ms", "expected_ms"]].to_numpy(np.int64)
+    out = _space(shard, wanted, policy)
+    sweep_frames(runs, shard.topology, terms_of(policy), wanted, out)
+    rows, notes = out.rows[: out.count[0]], out.notes[: out.count[1]]
+    weights = rows[:, frames.USED : frames.OBSERVED].any(axis=1)
+    rows = rows[weights | (rows[:, frames.BUCKET] == frames.WORKLOAD)]
+    order = np.lexsort((rows[:, frames.HOLDER], rows[:, frames.BUCKET], rows[:, frames.DEVICE_ORDINAL], rows[:, frames.GPU_ORDINAL], rows[:, frames.FRAME]))
+    rows = rows[order]
+    return Measured(_table(rows, periods, shard), tuple(_findings(notes, rows, periods, shard)))
+
+
+def _space(shard: Shard, wanted: Int64, policy: Policy) -> Output:
+    """Room for all rows that the frames can have; untouched room costs no memory."""
+    topology = shard.topology
+    machine_of_gpu = shard.gpus.machine.to_numpy(np.int64)
+    machine_of_device = machine_of_gpu[shard.devices.gpu.to_numpy(np.int64)] if len(shard.devices) else np.empty(0, np.int64)
+    held = np.diff(topology.device_holder_offsets)
+    if policy.idle == "proportional":
+        held = held + np.diff(topology.holder_offsets)[machine_of_device]
+    size = len(shard.machines)
+    room = np.bincount(machine_of_device, held + 6, size) + np.bincount(machine_of_gpu, minlength=size) * 4 + np.maximum(topology.gpu_count, 0) + 4
+    rows = int(room[wanted[:, 0]].sum()) if len(wanted) else 0
+    notes = int((np.bincount(machine_of_device, minlength=size) * 6 + 4)[wanted[:, 0]].sum()) if len(wanted) else 0
+    return Output(np.empty((rows, frames.ROW_COLUMNS), np.int64), np.empty((notes, frames.NOTE_COLUMNS), np.int64), np.zeros(2, np.int64))
+
+
+def _names(values: "pd.Series[str]", index: Int64) -> pa.Array:
+    """Names by number; null where the number is ABSENT or the name is empty."""
+    known = pa.array(values, pa.string())
+    if not len(known):
+        return pa.nulls(len(index), pa.string())
+    taken = known.take(pa.array(np.maximum(index, 0)))
+    mask = (index == ABSENT) | (np.asarray(taken.to_numpy(zero_copy_only=False)) == "")
+    return pa.array(taken.to_numpy(zero_copy_only=False), pa.string(), mask=mask)
+
+
+def _words(choices: tuple[str | None, ...], index: Int64) -> pa.Array:
+    return pa.array(choices, pa.string()).take(pa.array(index))
+
+
+def _basis(rows: Int64, shard: Shard) -> pa.Array:
+    """The weakest basis of the held time; an instance with one holder all the time is `mig` (R28)."""
+    basis = np.where(rows[:, frames.BASIS] == ABSENT, _NONE, rows[:, frames.BASIS])
+    device = rows[:, frames.DEVICE]
+    if len(shard.devices):
+        on_instance = (device != ABSENT) & shard.topology.is_instance[np.maximum(device, 0)]
+        basis = np.where(on_instance & (basis == 0), _MIG, basis)
+    return _words(BASES, basis)
+
+
+def _table(rows: Int64, periods: pd.DataFrame, shard: Shard) -> pa.Table:
+    frame, gpu, device, holder = (rows[:, c] for c in (frames.FRAME, frames.GPU, frames.DEVICE, frames.HOLDER))
+    machine = periods.machine.to_numpy(np.int64)[frame]
+    expected = np.maximum(rows[:, frames.EXPECTED], 1)
+    coverage = np.minimum(rows[:, frames.KNOWN] / expected, 1.0)
+    of_whole = np.where(device == ABSENT, ABSENT, device)
+
+    def weight(column: int) -> pa.Array:
+        return wide.to_decimal_column(rows[:, column], rows[:, column + 1])
+
+    def moment(column: str) -> pa.Array:
+        return pa.array(periods[column].to_numpy(np.int64)[frame] * 1000).cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
+
+    columns = {
+        "node_key": _names(shard.machines.node_key, machine),
+        "node": _names(shard.machines.node, machine),
+        "node_id": _names(shard.machines.node_id, machine),
+        "period_start": moment("start_ms"),
+        "period_end": moment("end_ms"),
+        "gpu_uuid": _names(shard.gpus.gpu_uuid, gpu),
+        "gpu_model": _names(shard.gpus.gpu_model, gpu),
+        "gpu_instance": _names(shard.devices.gpu_instance, of_whole),
+        "mig_profile": _names(shard.devices.mig_profile, of_whole),
+        "bucket": _words(BUCKETS, rows[:, frames.BUCKET]),
+        "reason": _words(REASONS, rows[:, frames.REASON]),
+        "namespace": _names(shard.holders.namespace, holder),
+        "pod": _names(shard.holders.pod, holder),
+        "pod_uid": _names(shard.holders.pod_uid, holder),
+        "gpu_ordinal": pa.array(rows[:, frames.GPU_ORDINAL].astype(np.int32)),
+        "device_ordinal": pa.array(rows[:, frames.DEVICE_ORDINAL].astype(np.int32)),
+        "gpu_weight": weight(frames.GPU_WEIGHT),
+        "device_weight": weight(frames.DEVICE_WEIGHT),
+        "used_byte_ms": weight(frames.USED),
+        "overhead_byte_ms": weight(frames.OVER),
+        "idle_byte_ms": weight(frames.FREE),
+        "unmeasured_weight": weight(frames.UNMEASURED),
+        "observed_ms": pa.array(rows[:, frames.OBSERVED]),
+        "imputed_ms": pa.array(rows[:, frames.IMPUTED]),
+        "coverage": pa.array(coverage),
+        "basis": _basis(rows, shard),
+    }
+    return conform(pa.table(columns), USAGE, source="sweep")
+
+
+_SEVERITY = {Code.OVER_CAPACITY: Severity.WARNING, Code.CAPACITY_UNKNOWN: Severity.WARNING}
+_CODES = {
+    frames.NOTE_OVER: Code.OVER_CAPACITY,
+    frames.NOTE_REPEATED: Code.REPEATED_DEVICE_VALUES,
+    frames.NOTE_UNMAPPED: Code.POD_MEMORY_NOT_MAPPED,
+    frames.NOTE_GUESS: Code.CAPACITY_UNKNOWN,
+    frames.NOTE_LOW: Code.LOW_COVERAGE,
+    frames.NOTE_MORE: Code.MORE_GPUS_THAN_NAMEPLATE,
+    frames.NOTE_GPU: Code.GPU_WITHOUT_METRICS,
+    frames.NOTE_NODE: Code.NODE_WITHOUT_METRICS,
+}
+
+
+def _findings(notes: Int64, rows: Int64, periods: pd.DataFrame, shard: Shard) -> list[Finding]:
+    """Notes of all frames, one finding a code and device."""
+    if not len(notes):
+        return []
+    table = pd.DataFrame(notes, columns=["frame", "device", "code", "a", "b", "c", "d"])
+    table = table.join(periods[["machine", "start_ms", "end_ms"]], on="frame")
+    found = []
+    for (code, machine, device), group in table.groupby(["code", "machine", "device"], sort=True):
+        subject = str(shard.machines.node[machine])
+        if device != ABSENT:
+            key = shard.devices.iloc[int(device)]
+            subject = "/".join(part for part in (subject, key.gpu_uuid, key.gpu_instance) if part)
+        evidence = _evidence(int(code), group, rows, int(device))
+        period = (_moment(group.start_ms.min()), _moment(group.end_ms.max()))
+        found.append(Finding(_CODES[int(code)], Severity.WARNING, subject, evidence, period, count=len(group)))
+    return found
+
+
+def _moment(ms: int) -> pd.Timestamp:
+    return pd.Timestamp(int(ms), unit="ms", tz="UTC")
+
+
+def _evidence(code: int, group: pd.DataFrame, rows: Int64, device: int) -> str:
+    seconds = group.a.sum() / 1000
+    if code == frames.NOTE_OVER:
+        return f"pods claimed up to {group.b.max() / _BYTES_PER_GIB:.3f} of {group.c.max() / _BYTES_PER_GIB:.3f} GiB for {seconds:g} s; each was scaled down"
+    if code == frames.NOTE_REPEATED:
+        of_device = rows[np.isin(rows[:, frames.FRAME], group.frame) & (rows[:, frames.DEVICE] == device)]
+        true = wide.to_float(of_device[:, frames.USED], of_device[:, frames.USED + 1]).sum()
+        naive = wide.to_float(group.b.to_numpy(np.int64), group.c.to_numpy(np.int64)).sum()
+        return f"pods repeat the device's value for {seconds:g} s; counted once. A naive sum over all pods would charge {naive / _BYTES_PER_GIB / 1000:.0f} GiB-seconds in that time, of {true / _BYTES_PER_GIB / 1000:.0f} used in the periods"
+    if code == frames.NOTE_UNMAPPED:
+        return f"all pods show 0 bytes for {seconds:g} s while the device is in use; its memory was shared among them. Let the exporter see host process ids"
+    if code == frames.NOTE_GUESS:
+        return f"no series and no configuration tell the memory of the device; {group.a.max() / _BYTES_PER_GIB:.3f} GiB, the most ever seen in use, stands for it. Set gpu_memory for the node"
+    if code == frames.NOTE_LOW:
+        return f"known {seconds:g} of {group.b.sum() / 1000:g} expected s; the rest is bucket unallocated, reason unknown_time"
+    if code == frames.NOTE_MORE:
+        return f"up to {group.a.max()} GPUs show values, the machine has {group.b.max()}; a card may have been swapped"
+    if code == frames.NOTE_GPU:
+        return f"up to {group.a.max()} GPUs without any value in {len(group)} periods; their share is bucket unallocated"
+    return "the node is on the bill and has no series that day; its whole cost is bucket unallocated"

@@ -1,0 +1,160 @@
+"""Where a bill lies: one small interface over a local folder or file and an object store.
+
+A store lists names relative to its root, opens them as binary streams and fingerprints their content. Names never
+leave the root. What a file means (data, manifest) is the adapters' knowledge, except for what is never data anywhere.
+"""
+
+import gzip
+import hashlib
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import BinaryIO, Protocol, cast
+
+from allocation.errors import AdapterError, SourceUnavailableError
+
+DATA_SUFFIXES = (".csv", ".csv.gz", ".parquet")
+CHUNK_BYTES = 1 << 20
+_STATUS_FOLDER = "cost_and_usage_data_status"
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """One file: its name relative to the root (joined by ``/``), its size and a tag that changes with its content."""
+
+    name: str
+    size: int
+    etag: str
+
+
+class FileStore(Protocol):
+    """Files below one root, which ``url`` names in messages."""
+
+    url: str
+
+    def list_files(self) -> list[StoredFile]:
+        """All files by name. A root that is not there is an error."""
+        ...
+
+    def open(self, name: str) -> BinaryIO:
+        """A binary stream over one file; an error where it changed since it was last listed."""
+        ...
+
+    def resolve(self, uri: str) -> str:
+        """The name of a file that a manifest names, or an ``AdapterError`` where that lies outside the root."""
+        ...
+
+
+def open_files(path: str, *, endpoint_url: str | None = None, region: str | None = None) -> FileStore:
+    """The store that a configured path means: ``s3://bucket/prefix``, a folder or a file."""
+    if path.startswith("s3://"):
+        from billing_adapters.s3_files import S3Files  # noqa: PLC0415 - loads the cloud's SDK
+
+        return S3Files(path, endpoint_url=endpoint_url, region=region)
+    if "://" in path:
+        raise AdapterError(f"{path}: bills are read from a folder, a file or s3://", remedy="Correct billing.path.")
+    return LocalFiles(Path(path))
+
+
+class LocalFiles:
+    """A folder, or one file of it."""
+
+    def __init__(self, path: Path) -> None:
+        self.url = str(path)
+        self._only = path.name if path.is_file() else None
+        self._root = path.parent if self._only else path
+        self._etags: dict[str, str] = {}
+
+    def list_files(self) -> list[StoredFile]:
+        """See ``FileStore``."""
+        if self._only:
+            names = [self._only]
+        elif self._root.is_dir():
+            names = list(_names_below(self._root))
+        else:
+            raise SourceUnavailableError(self.url, "there is no such file or folder", setting="billing.path")
+        found = [self._stored(name) for name in sorted(names)]
+        self._etags.update({f.name: f.etag for f in found})
+        return found
+
+    def open(self, name: str) -> BinaryIO:
+        """See ``FileStore``."""
+        file = self._root / safe_name(name)
+        try:
+            now = self._stored(name).etag
+            if self._etags.get(name, now) != now:
+                raise changed(str(file))
+            return file.open("rb")
+        except OSError as error:
+            raise SourceUnavailableError(
+                str(file), f"cannot be read ({error.strerror})", setting="billing.path"
+            ) from error
+
+    def resolve(self, uri: str) -> str:
+        """By the part from ``data/BILLING_PERIOD=`` on: an export copied to a disk keeps its manifest's text."""
+        parts = uri.split("/")
+        for i, (here, below) in enumerate(pairwise(parts)):
+            if here == "data" and below.startswith("BILLING_PERIOD="):
+                return safe_name("/".join(parts[i:]))
+        raise AdapterError(f"the manifest names {uri!r}, which is not below data/BILLING_PERIOD=YYYY-MM/")
+
+    def _stored(self, name: str) -> StoredFile:
+        stat = (self._root / name).stat()
+        return StoredFile(name, stat.st_size, f"{stat.st_size}-{stat.st_mtime_ns}")
+
+
+def _names_below(root: Path) -> Iterable[str]:
+    for folder, folders, files in os.walk(root):
+        folders.sort()
+        below = Path(folder).relative_to(root)
+        yield from ((below / name).as_posix() for name in files if (root / below / name).is_file())
+
+
+def safe_name(name: str) -> str:
+    """The same name, or an ``AdapterError`` where it could lead out of the root."""
+    parts = name.split("/")
+    if not name or "\\" in name or "\0" in name or "://" in name or any(part in ("", ".", "..") for part in parts):
+        raise AdapterError(
+            f"the file name {name!r} does not stay below the configured path", remedy="Nothing was read."
+        )
+    return name
+
+
+def changed(url: str) -> SourceUnavailableError:
+    """A file was replaced between the listing and the reading."""
+    return SourceUnavailableError(
+        url, "changed while the delivery was read", setting="billing.path", remedy="Run again."
+    )
+
+
+def is_data(file: StoredFile) -> bool:
+    """Whether a file found by listing may hold bill lines: leftovers, hidden files and descriptions never do."""
+    aside = any(part.startswith((".", "_")) or part == _STATUS_FOLDER for part in file.name.split("/"))
+    return file.name.lower().endswith(DATA_SUFFIXES) and not aside and file.size > 0
+
+
+@contextmanager
+def opened_plain(store: FileStore, name: str) -> Iterator[BinaryIO]:
+    """A stream over a file's bytes, unpacked where its name ends in ``.gz``."""
+    with store.open(name) as stream:
+        yield cast("BinaryIO", gzip.GzipFile(fileobj=stream)) if name.lower().endswith(".gz") else stream
+
+
+BROKEN_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
+"""What reading a truncated or damaged gzip raises."""
+
+
+def fingerprint(store: FileStore, names: Iterable[str]) -> str:
+    """A hash of the files' names and bytes, wherever they lie; reads them once, in pieces."""
+    whole = hashlib.sha256()
+    for name in sorted(names):
+        one = hashlib.sha256()
+        with store.open(name) as stream:
+            while piece := stream.read(CHUNK_BYTES):
+                one.update(piece)
+        whole.update(f"{name}\0{one.hexdigest()}\n".encode())
+    return whole.hexdigest()

@@ -1,0 +1,88 @@
+"""Rows of a delivered file, batch by batch, as columns of text: what both formats of file (CSV, Parquet) become.
+
+A batch knows its file and its first row, so that every refusal names both. Nothing here knows a provider's columns.
+"""
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from allocation.errors import AdapterError
+from billing_adapters.times import UnreadableTimeError, to_times
+
+NULL_WORDS = ("", "NULL", "Null", "null", "(null)", "(NULL)", "None", "N/A", "n/a")
+"""Texts that stand for null in exports (R41)."""
+
+HeaderCheck = Callable[[str, Collection[str]], None]
+"""Called once a file with its name and its columns; raises where the file cannot be read."""
+
+
+@dataclass(frozen=True)
+class RowBatch:
+    """Some rows of one file. ``columns`` are by lower-case name; ``first_row`` counts from 1 after the header."""
+
+    file: str
+    first_row: int
+    rows: int
+    columns: Mapping[str, pa.Array]
+
+    def text(self, name: str) -> pa.Array:
+        """A column as trimmed text; null where the file has no such column, or a word for null."""
+        column = self.columns.get(name.lower())
+        if column is None or pa.types.is_nested(column.type):
+            return pa.nulls(self.rows, pa.string())
+        texts = pc.utf8_trim_whitespace(column if column.type == pa.string() else pc.cast(column, pa.string()))
+        return pc.if_else(is_null_word(texts), None, texts)
+
+    def nested(self, name: str, key: str) -> pa.Array:
+        """One key of a column that holds JSON text, a map or a struct."""
+        column = self.columns.get(name.lower())
+        if column is None:
+            return pa.nulls(self.rows, pa.string())
+        if pa.types.is_map(column.type):
+            return pc.cast(pc.map_lookup(column, key, "first"), pa.string())
+        if pa.types.is_struct(column.type):
+            known = column.type.get_field_index(key) >= 0
+            return pc.cast(pc.struct_field(column, key), pa.string()) if known else pa.nulls(self.rows, pa.string())
+        found = pc.extract_regex(self.text(name), rf'"{re.escape(key)}"\s*:\s*"(?P<value>[^"]+)"')
+        return pc.struct_field(found, "value")
+
+    def times(self, name: str) -> pa.Array:
+        """A column as times in UTC; a null or impossible one is an ``AdapterError``."""
+        column = self.columns[name.lower()]
+        try:
+            return to_times(column if pa.types.is_temporal(column.type) else self.text(name))
+        except UnreadableTimeError as error:
+            raise self.error(error.index, f"{name}: {error.problem}", "Correct the export.") from error
+
+    def required(self, name: str) -> pa.Array:
+        """A column as text that may have no null."""
+        texts = self.text(name)
+        if texts.null_count:
+            raise self.error(pc.index(pc.is_null(texts), True).as_py(), f"{name} is empty", "Correct the export.")
+        return texts
+
+    def error(self, index: int, problem: str, remedy: str | None = None) -> AdapterError:
+        """What ends the run because of the row at this place."""
+        return AdapterError(problem, file=self.file, row=self.first_row + index, remedy=remedy)
+
+
+def is_null_word(texts: pa.Array) -> pa.Array:
+    """Where a text stands for null."""
+    return pc.is_in(texts, value_set=pa.array(NULL_WORDS))
+
+
+def chosen_columns(file: str, header: Sequence[str], wanted: Sequence[str]) -> dict[str, int]:
+    """Place of each wanted column that the header has, by lower-case name; one that stands there twice is refused."""
+    names = [h.strip().lower() for h in header]
+    chosen = {}
+    for name in (w.lower() for w in wanted):
+        places = [i for i, n in enumerate(names) if n == name]
+        if len(places) > 1:
+            raise AdapterError(f"the column {header[places[0]]!r} stands in the header {len(places)} times", file=file)
+        if places:
+            chosen[name] = places[0]
+    return chosen

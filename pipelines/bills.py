@@ -1,0 +1,82 @@
+"""Deliveries of all configured bills: found, parsed once, kept by fingerprint, read by day."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from allocation.findings import Code, Finding, Severity
+from allocation.money import exact_sum
+from allocation.schemas import LINE_ITEMS, RESIDUE, TIME, conform
+from allocation.scope import total_nanos
+from billing_adapters.base import BillOptions, BillSource, Delivery
+from billing_adapters.registry import load_bill_source
+from pipelines.settings import BillingEntry, Settings
+from pipelines.storage import TableStore
+from pipelines.version import VERSION
+
+NEGATION = "SavingsPlanNegation"
+
+
+@dataclass(frozen=True)
+class Bill:
+    """One delivery of one entry, not yet read."""
+
+    source: BillSource
+    delivery: Delivery
+    key: str
+
+
+def options_of(entry: BillingEntry, number: int) -> BillOptions:
+    """What an adapter is told of a billing entry; without a name the entry is named by kind and place."""
+    name = entry.name or f"{entry.kind}-{number}"
+    return BillOptions(name, entry.path, entry.cost, entry.currency, entry.endpoint_url, entry.region)
+
+
+def discover(settings: Settings) -> list[Bill]:
+    """The deliveries that stand now, of every entry."""
+    found = []
+    for number, entry in enumerate(settings.billing):
+        options = options_of(entry, number)
+        source = load_bill_source(entry.kind, options)
+        for delivery in source.discover():
+            text = "\0".join((entry.kind, options.source_id, entry.cost, entry.currency or "", delivery.delivery_id, VERSION))
+            found.append(Bill(source, delivery, hashlib.sha256(text.encode()).hexdigest()[:32]))
+    return found
+
+
+def read_lines(bills: Sequence[Bill], store: TableStore, start: datetime, end: datetime) -> tuple[pa.Table, list[Finding]]:
+    """The lines of all deliveries that touch ``[start, end)``. A delivery is parsed where the store does not have it yet."""
+    tables = [LINE_ITEMS.empty()]
+    first, until = pa.scalar(start, TIME), pa.scalar(end, TIME)
+    for bill in bills:
+        lines = store.read_bill(bill.key, first, until)
+        if lines is None:
+            store.write_bill(bill.key, bill.source.parse(bill.delivery).lines)
+            lines = store.read_bill(bill.key, first, until)
+        tables.append(conform(lines, LINE_ITEMS, source="store"))
+    table = pa.concat_tables(tables)
+    return table, _notices(table, start, end)
+
+
+def _notices(lines: pa.Table, start: datetime, end: datetime) -> list[Finding]:
+    """What the day's lines themselves tell: cut decimals, several currencies, negations outside."""
+    found = []
+    period = (start, end)
+    residue = lines["cost_residue"].filter(pc.not_equal(lines["cost_residue"], pa.scalar(0, pa.int64()).cast(RESIDUE)))
+    if len(residue):
+        evidence = f"{len(residue)} lines have more than nine decimals; {exact_sum(residue)} in all was cut and stands in reconciliation.rounding"
+        found.append(Finding(Code.SUB_NANO_COST, Severity.INFO, "bill", evidence, period, len(residue)))
+    negations = lines.filter(pc.and_(pc.equal(lines["line_type"], NEGATION), pc.equal(lines["cost_metric"], "billed")))
+    if len(negations):
+        cost = total_nanos(negations["cost_nanos"].to_numpy())
+        evidence = "savings-plan negations name no resource, so covered nodes stand at the on-demand price; choose `cost: effective`"
+        found.append(Finding(Code.NEGATION_OUT_OF_SCOPE, Severity.WARNING, "bill", evidence, period, len(negations), cost))
+    currencies = sorted(lines["currency"].unique().to_pylist())
+    if len(currencies) > 1:
+        evidence = "lines of one day are in several currencies; nothing is added across them"
+        found.append(Finding(Code.MIXED_CURRENCIES, Severity.WARNING, ", ".join(currencies), evidence, period, len(currencies)))
+    return found

@@ -1,0 +1,344 @@
+"""The walk, one function an arrow: bills and series of a day in, exact tables out. The command line and Dagster call the same.
+
+    read_day -> fetch -> scope -> measure -> charge -> reconcile -> publish
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from allocation import chargeback as chargeback_tables
+from allocation import findings as finding_rows
+from allocation.errors import ChargebackError, ConservationError
+from allocation.findings import Code, Finding, Severity
+from allocation.owners import Owners, Rule
+from allocation.policy import Policy
+from allocation.schemas import CHARGEBACK, SAMPLES, USAGE
+from allocation.scope import BILL_CLUSTER, DayLines, day_lines, expected_ms, milliseconds
+from allocation.usage import measure
+from pipelines.bills import Bill, discover, read_lines
+from pipelines.inventory import nodes_frame, pods_frame
+from pipelines.samples import Fetched, fetch, window_of
+from pipelines.settings import ClusterEntry, OwnersEntry, Settings, day_start
+from pipelines.storage import Partition, TableStore
+from pipelines.version import VERSION
+
+DAY = timedelta(days=1)
+KEEPS_AT_LEAST = 0.95
+RESULT_TABLES = ("chargeback", "team_model", "reconciliation", "findings")
+
+
+@dataclass(frozen=True)
+class Walk:
+    """One run's settings, store and choices."""
+
+    settings: Settings
+    store: TableStore
+    refetch: bool = False
+    accept_less_metrics: bool = False
+
+    @property
+    def policy(self) -> Policy:
+        """The method's choices."""
+        return self.settings.policy.policy()
+
+
+def open_walk(settings: Settings, *, refetch: bool = False, accept_less_metrics: bool = False) -> Walk:
+    """A run over the settings' store."""
+    store = TableStore(settings.output, endpoint_url=settings.storage.endpoint_url, region=settings.storage.region)
+    return Walk(settings, store, refetch, accept_less_metrics)
+
+
+@dataclass(frozen=True)
+class DayBill:
+    """The lines of one UTC day, before anybody knows whose they are."""
+
+    day: date
+    lines: pa.Table
+    deliveries: tuple[str, ...]
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def until(self) -> datetime:
+        """The end of the last line that is split whole: series are read up to there."""
+        midnight = day_start(self.day) + DAY
+        start, end = milliseconds(self.lines["charge_period_start"]), milliseconds(self.lines["charge_period_end"])
+        own = (start >= day_start(self.day).timestamp() * 1000) & (end - start <= 25 * 3_600_000)
+        latest = int(end[own].max()) if own.any() else 0
+        return midnight + DAY if latest > midnight.timestamp() * 1000 else midnight
+
+
+def read_day(walk: Walk, day: date, bills: Sequence[Bill] | None = None) -> DayBill:
+    """All lines that touch the day, from every configured bill."""
+    bills = discover(walk.settings) if bills is None else bills
+    start = day_start(day)
+    lines, noticed = read_lines(bills, walk.store, start, start + DAY)
+    return DayBill(day, lines, tuple(sorted(b.delivery.delivery_id for b in bills)), tuple(noticed))
+
+
+def fetch_day(walk: Walk, bill: DayBill, cluster: ClusterEntry, *, again: bool = False) -> Fetched:
+    """The day's series and inventory of one cluster into the store."""
+    window = window_of(walk.settings, day_start(bill.day), bill.until)
+    return fetch(walk.settings, cluster, Partition(bill.day, cluster.name), window, walk.store, again=again)
+
+
+def cluster_nodes(walk: Walk, day: date, fetched: Mapping[str, Fetched]) -> dict[str, pd.DataFrame]:
+    """The nodes of every cluster, from the store."""
+    return {name: nodes_frame(_read(walk, "nodes", day, name), f.nodes) for name, f in fetched.items()}
+
+
+def scope_day(bill: DayBill, nodes: Mapping[str, pd.DataFrame]) -> DayLines:
+    """Whose each line is, over all clusters."""
+    start = round(day_start(bill.day).timestamp() * 1000)
+    return day_lines(bill.lines, nodes, start, start + 86_400_000)
+
+
+@dataclass(frozen=True)
+class ClusterDay:
+    """What was measured of one cluster's day."""
+
+    usage: pa.Table
+    findings: tuple[Finding, ...]
+
+
+def measure_day(walk: Walk, scope: DayLines, cluster: str, day: date, nodes: pd.DataFrame) -> ClusterDay:
+    """The weights of every period that a line of the cluster names, shard by shard."""
+    parts = scope.parts[scope.parts.cluster == cluster]
+    periods = expected_ms(parts, scope.lines, nodes)
+    pods = pods_frame(_read(walk, "pods", day, cluster))
+    tables, findings, seen = [USAGE.empty()], [], set()
+    for samples in _shards(walk, day, cluster):
+        names = set(samples["node"].unique().to_pylist())
+        keys = set(nodes[nodes.node.isin(names)].node_key)
+        wanted = periods[periods.node_key.isin(keys)]
+        seen |= keys
+        if len(wanted):
+            result = measure(samples, nodes, pods, wanted, walk.policy)
+            tables.append(result.usage)
+            findings += result.findings
+    rest = periods[~periods.node_key.isin(seen)]
+    if len(rest):
+        result = measure(SAMPLES.empty(), nodes, pods, rest, walk.policy)
+        tables.append(result.usage)
+        findings += result.findings
+    findings += _without_bill(nodes, parts, day)
+    return ClusterDay(pa.concat_tables(tables), tuple(findings))
+
+
+def _shards(walk: Walk, day: date, cluster: str) -> Iterator[pa.Table]:
+    """Stored shards; where two sources tell of the same nodes, together (R25)."""
+    several = len(walk.settings.cluster(cluster).metrics) > 1
+    parts = walk.store.read_parts("samples", Partition(day, cluster))
+    if not several:
+        yield from parts
+        return
+    tables = list(parts)
+    if tables:
+        yield pa.concat_tables(tables)
+
+
+def _without_bill(nodes: pd.DataFrame, parts: pd.DataFrame, day: date) -> list[Finding]:
+    """Nodes with series that no line of the day names."""
+    period = (day_start(day), day_start(day) + DAY)
+    names = sorted(set(nodes[nodes.has_series & ~nodes.node_key.isin(parts.node_key)].node))
+    evidence = "the node has series and no line of the day's bill names it; nothing is split. Is the bill's export complete?"
+    return [Finding(Code.NODE_WITHOUT_BILL, Severity.WARNING, str(name), evidence, period) for name in names]
+
+
+def owners_of(entry: OwnersEntry) -> Owners:
+    """The configured owners as the method reads them."""
+    fields = ("team", "model", "cost_center")
+
+    def instant(moment: datetime | None) -> int | None:
+        return None if moment is None else round(moment.timestamp() * 1000)
+
+    rules = [
+        Rule(r.match, {f: getattr(r, f) for f in fields if getattr(r, f)}, instant(r.valid_from), instant(r.valid_until)) for r in entry.rules
+    ]
+    buckets = {name: {f: getattr(b, f) for f in fields if getattr(b, f)} for name, b in entry.buckets.items()}
+    return Owners({f: tuple(getattr(entry, f)) for f in fields}, tuple(rules), buckets)
+
+
+def run_id_of(walk: Walk, partition: Partition, bill: DayBill, fetched: Mapping[str, Fetched]) -> str:
+    """A hash of all that the partition's figures depend on; no clock in it."""
+    owners = owners_of(walk.settings.owners).owners_id
+    series = {name: f.fingerprint for name, f in fetched.items()} if partition.cluster == BILL_CLUSTER else fetched[partition.cluster].fingerprint
+    nodes = [n.model_dump(mode="json") for c in walk.settings.clusters for n in c.nodes]
+    text = json.dumps([str(partition), bill.deliveries, series, walk.policy.policy_id, owners, nodes, VERSION], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class Results:
+    """The four result tables of one partition."""
+
+    partition: Partition
+    run_id: str
+    chargeback: pa.Table
+    team_model: pa.Table
+    reconciliation: pa.Table
+    findings: pa.Table
+    deliveries: tuple[str, ...] = ()
+
+    @property
+    def known_seconds(self) -> float:
+        """How much of the day is known: of each device and period the longest time any of its rows was held."""
+        rows = self.chargeback.select(["node_id", "gpu_uuid", "gpu_instance", "charge_period_start", "charge_period_end"])
+        held = pc.add(self.chargeback["observed_seconds"], self.chargeback["imputed_seconds"])
+        most = rows.append_column("held", held).group_by(rows.column_names).aggregate([("held", "max")])
+        return float(pc.sum(most["held_max"]).as_py() or 0.0)
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether a finding of severity `error` stands."""
+        return bool(pc.any(pc.equal(self.findings["severity"], "error")).as_py())
+
+
+def charge_day(walk: Walk, scope: DayLines, cluster: str, measured: ClusterDay, day: date, run_id: str) -> tuple[pa.Table, list[Finding]]:
+    """Money over weights, then owners."""
+    parts = scope.parts[scope.parts.cluster == cluster].reset_index(drop=True)
+    if not len(parts):
+        return CHARGEBACK.empty(), []
+    stamp = chargeback_tables.Stamp(walk.policy.policy_id, run_id)
+    pods = _read(walk, "pods", day, cluster)
+    table, unowned = chargeback_tables.charge(scope.lines, parts, measured.usage, pods, owners_of(walk.settings.owners), stamp)
+    return table, unowned
+
+
+def reconcile_day(scope: DayLines, cluster: str, chargeback: pa.Table, day: date, run_id: str) -> pa.Table:
+    """Each line of the cluster (or of none) and what became of it; raises where a part is missing."""
+    lines = scope.lines.filter(pc.equal(scope.lines["cluster"], cluster))
+    table = chargeback_tables.reconcile(lines, chargeback, round(day_start(day).timestamp() * 1000), run_id)
+    wrong = table.filter(pc.not_equal(table["difference"], pa.scalar(0).cast(table["difference"].type)))
+    if len(wrong):
+        raise ConservationError(f"line {wrong['line_item_id'][0]} of {day} differs by {wrong['difference'][0]}; please report this")
+    return table
+
+
+def compute(walk: Walk, bill: DayBill, fetched: Mapping[str, Fetched], clusters: Sequence[str]) -> Iterator[Results]:
+    """The results of the named clusters (and of ``_bill`` where named), nothing written."""
+    nodes = cluster_nodes(walk, bill.day, fetched)
+    scope = scope_day(bill, nodes)
+    for name in clusters:
+        partition = Partition(bill.day, name)
+        run_id = run_id_of(walk, partition, bill, fetched)
+        measured = ClusterDay(USAGE.empty(), scope.findings + bill.findings + _of_bill(bill))
+        owned: list[Finding] = []
+        chargeback = CHARGEBACK.empty()
+        if name != BILL_CLUSTER:
+            measured = measure_day(walk, scope, name, bill.day, nodes[name])
+            chargeback, owned = charge_day(walk, scope, name, measured, bill.day, run_id)
+            owned += [*fetched[name].findings, *_without_series(name, fetched[name], bill.day)]
+        yield finish(scope, measured, chargeback, owned, bill, partition, run_id)
+
+
+def finish(
+    scope: DayLines, measured: ClusterDay, chargeback: pa.Table, more: Sequence[Finding], bill: DayBill, partition: Partition, run_id: str
+) -> Results:
+    """Sums, reconciliation and findings of one partition."""
+    reconciliation = reconcile_day(scope, partition.cluster, chargeback, bill.day, run_id)
+    rows = finding_rows.to_table(price([*measured.findings, *more], chargeback), run_id)
+    totals = chargeback_tables.team_model(chargeback, run_id)
+    return Results(partition, run_id, chargeback, totals, reconciliation, rows, bill.deliveries)
+
+
+def _of_bill(bill: DayBill) -> tuple[Finding, ...]:
+    if len(bill.lines):
+        return ()
+    period = (day_start(bill.day), day_start(bill.day) + DAY)
+    evidence = "no line of any configured bill touches the day; it is open until a delivery covers it"
+    return (Finding(Code.NO_LINES, Severity.WARNING, "bill", evidence, period),)
+
+
+def _without_series(cluster: str, fetched: Fetched, day: date) -> list[Finding]:
+    if fetched.nodes:
+        return []
+    period = (day_start(day), day_start(day) + DAY)
+    evidence = "no series of any device in the window; check url, match labels and profile with `gpu-chargeback doctor`"
+    return [Finding(Code.NO_SERIES, Severity.WARNING, cluster, evidence, period)]
+
+
+_REASONS = {Code.GPU_WITHOUT_METRICS: "gpu_without_metrics", Code.NODE_WITHOUT_METRICS: "node_without_metrics", Code.LOW_COVERAGE: "unknown_time"}
+
+
+def price(findings: Sequence[Finding], chargeback: pa.Table) -> list[Finding]:
+    """Names the money that hangs on findings about nodes and devices: what is unallocated for that reason, else what they cost."""
+    if not len(chargeback):
+        return list(findings)
+    rows = chargeback.select(["node", "gpu_uuid", "gpu_instance", "reason", "currency", "cost_metric", "used_cost", "cost"])
+    sums = rows.group_by(["node", "gpu_uuid", "gpu_instance", "reason", "currency", "cost_metric"]).aggregate([("used_cost", "sum"), ("cost", "sum")])
+    money = sums.to_pandas()
+    return [_priced(f, money) for f in findings]
+
+
+def _priced(finding: Finding, money: pd.DataFrame) -> Finding:
+    priced = {Code.OVER_CAPACITY, Code.REPEATED_DEVICE_VALUES, Code.POD_MEMORY_NOT_MAPPED, Code.CAPACITY_UNKNOWN, *_REASONS}
+    if finding.code not in priced or finding.cost_at_risk_nanos is not None:
+        return finding
+    node, _, device = finding.subject.partition("/")
+    uuid, _, instance = device.partition("/")
+    mine = money.node == node
+    if uuid:
+        mine &= money.gpu_uuid == uuid
+    if instance:
+        mine &= money.gpu_instance == instance
+    if finding.code in _REASONS:
+        mine &= money.reason == _REASONS[finding.code]
+    if len(money[["currency", "cost_metric"]].drop_duplicates()) != 1 or not mine.any():
+        return finding
+    column = "cost_sum" if finding.code in _REASONS else "used_cost_sum"
+    nanos = sum(int(v.scaleb(9)) for v in money[column][mine])
+    return Finding(finding.code, finding.severity, finding.subject, finding.evidence, finding.period, finding.count, nanos, str(money.currency.iloc[0]))
+
+
+def publish(walk: Walk, results: Results) -> None:
+    """Replaces the partition in all result tables; refuses where less is known than before."""
+    kept = walk.store.commit("chargeback", results.partition)
+    before = float(str(kept.detail.get("known_seconds", 0))) if kept else 0.0
+    known = results.known_seconds
+    if known < before * KEEPS_AT_LEAST and not walk.accept_less_metrics:
+        raise ChargebackError(
+            f"{results.partition}: the series tell {known:g} s of device time now and told {before:g} s when the partition was written; "
+            "retention may have passed. Keep the stored samples (no --refetch), or accept it with --accept-less-metrics"
+        )
+    rows = {name: getattr(results, name) for name in RESULT_TABLES}
+    for name, table in rows.items():
+        detail = {"run_id": results.run_id, "rows": len(table), "deliveries": list(results.deliveries)}
+        walk.store.write(name, results.partition, table, detail | ({"known_seconds": known} if name == "chargeback" else {}))
+
+
+@dataclass
+class RunSummary:
+    """What a run wrote, for people and machines."""
+
+    partitions: list[Results] = field(default_factory=list)
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether any partition has a finding of severity `error`."""
+        return any(r.has_errors for r in self.partitions)
+
+
+def run_day(walk: Walk, day: date, clusters: Sequence[str] | None = None, bills: Sequence[Bill] | None = None) -> list[Results]:
+    """One UTC day from end to end: read, fetch, compute everything, then write. A failure before that leaves all as it was."""
+    bill = read_day(walk, day, bills)
+    wanted = [c.name for c in walk.settings.clusters] if clusters is None else list(clusters)
+    fetched = {c.name: fetch_day(walk, bill, c, again=walk.refetch and c.name in wanted) for c in walk.settings.clusters}
+    results = list(compute(walk, bill, fetched, [*wanted, BILL_CLUSTER]))
+    for result in results:
+        publish(walk, result)
+    return results
+
+
+def _read(walk: Walk, table: str, day: date, cluster: str) -> pa.Table:
+    data = walk.store.read(table, Partition(day, cluster))
+    if data is None:
+        raise ChargebackError(f"{walk.store.place(table)}: the partition {day}|{cluster} is not there; run its samples first")
+    return data
+

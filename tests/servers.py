@@ -1,0 +1,161 @@
+"""Real servers for tests, each on a free port: Prometheus filled from OpenMetrics files, and an S3 server.
+
+``ProtocolServer`` is a fake at the level of the protocol: a real HTTP server that gives scripted answers, for what a healthy
+Prometheus never says.
+"""
+
+import contextlib
+import shutil
+import socket
+import subprocess
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+
+HAS_PROMETHEUS = shutil.which("prometheus") is not None and shutil.which("promtool") is not None
+WITHOUT_PROMETHEUS = "the Debian package `prometheus` (with promtool) is not installed"
+_PATIENCE_S = 60.0
+
+
+def needs_prometheus(test: Callable[..., object]) -> Callable[..., object]:
+    """Marks a test that starts a real Prometheus; it is skipped, with the reason, where there is none."""
+    return pytest.mark.prometheus(pytest.mark.skipif(not HAS_PROMETHEUS, reason=WITHOUT_PROMETHEUS)(test))
+
+
+def free_port() -> int:
+    """A port on which nobody listens now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextlib.contextmanager
+def prometheus(folder: Path, *files: Path) -> Iterator[str]:
+    """The URL of a real Prometheus that holds the samples of these OpenMetrics files, until the block ends."""
+    data = folder / "tsdb"
+    for file in files:
+        command = ["promtool", "tsdb", "create-blocks-from", "--max-block-duration=24h", "openmetrics", file, data]
+        subprocess.run(command, check=True, capture_output=True)
+    config = folder / "prometheus.yml"
+    config.write_text("global: {}\n", encoding="utf-8")
+    port = free_port()
+    command = [
+        "prometheus",
+        f"--config.file={config}",
+        f"--storage.tsdb.path={data}",
+        "--storage.tsdb.retention.time=100y",
+        f"--web.listen-address=127.0.0.1:{port}",
+    ]
+    url = f"http://127.0.0.1:{port}"
+    with (folder / "prometheus.log").open("wb") as log:
+        server = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        try:
+            _wait_until_ready(f"{url}/-/ready", server)
+            yield url
+        finally:
+            server.terminate()
+            server.wait(_PATIENCE_S)
+
+
+def _wait_until_ready(url: str, server: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < end:
+        if server.poll() is not None:
+            raise RuntimeError(f"prometheus ended with {server.returncode}; its log is in the test's folder")
+        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=2) as answer:  # noqa: S310
+            if answer.status == 200:
+                return
+        time.sleep(0.05)
+    raise RuntimeError("prometheus did not get ready")
+
+
+@contextlib.contextmanager
+def s3_server() -> Iterator[str]:
+    """The endpoint URL of a moto S3 server, until the block ends; any key and secret will do."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        yield f"http://{host}:{port}"
+    finally:
+        server.stop()
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a client sent: method, path without the query, parameters of query and form, headers in lower case."""
+
+    method: str
+    path: str
+    params: Sequence[tuple[str, str]]
+    headers: dict[str, str]
+
+    def param(self, name: str) -> str:
+        """The first parameter of that name, or nothing."""
+        return next((value for key, value in self.params if key == name), "")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the server says to it."""
+
+    status: int = 200
+    body: bytes = b'{"status":"success","data":[]}'
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class ProtocolServer:
+    """A running fake: its URL, and the requests so far."""
+
+    url: str
+    requests: list[Request]
+
+
+@contextlib.contextmanager
+def protocol_server(answer: Callable[[Request], Answer]) -> Iterator[ProtocolServer]:
+    """An HTTP server that answers each request by the given function, until the block ends."""
+    requests: list[Request] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _reply(self) -> None:
+            parts = urlsplit(self.path)
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+            params = parse_qsl(parts.query) + parse_qsl(body)
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            request = Request(self.command, parts.path, params, headers)
+            requests.append(request)
+            said = answer(request)
+            self.send_response(said.status)
+            for name, value in {"Content-Length": str(len(said.body)), **said.headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(said.body)
+
+        do_GET = _reply  # noqa: N815
+        do_POST = _reply  # noqa: N815
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            """Says nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield ProtocolServer(f"http://127.0.0.1:{server.server_address[1]}", requests)
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
