@@ -138,7 +138,7 @@ def reconcile(lines: pa.Table, chargeback: pa.Table, from_ms: int, run_id: str) 
         "line_cost": money.nanos_column(lines["cost_nanos"].to_numpy()),
         "cost_in": money.nanos_column(cost_in),
         "cost_out": money.nanos_column(cost_out),
-        "rounding": pc.if_else(begins_today, lines["cost_residue"], pa.scalar(0, pa.int64()).cast(lines["cost_residue"].type)),
+        "rounding": pc.if_else(begins_today, lines["cost_residue"], money.NO_RESIDUE),
         "difference": money.nanos_column(np.where(out_of_scope, 0, cost_in - cost_out)),
         "state": pa.array(state.astype(object), pa.string()),
         "run_id": pa.repeat(run_id, len(lines)),

@@ -140,3 +140,9 @@ def exact_sum(column: pa.Array | pa.ChunkedArray) -> Decimal:
     """The exact sum of a decimal column; 0 where it is empty. Arrow widens to 38 digits, so nothing wraps."""
     total = pc.sum(column).as_py()
     return Decimal(0) if total is None else total
+
+
+NO_RESIDUE = pa.scalar(Decimal(0), pa.decimal128(38, RESIDUE_SCALE))
+"""Nothing cut."""
+NO_MONEY = pa.scalar(Decimal(0), pa.decimal128(38, 9))
+"""No money."""

@@ -121,7 +121,7 @@ def share_out(size: int, dt: int, weights: Int64, who: Int64, total: int, accoun
         credit(account, who[i], column, 0, 1)
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def credit(account: Int64, row: int, column: int, high: int, low: int) -> None:
     """Adds a wide number to the wide sum at ``account[row, column:column + 2]``."""
     account[row, column], account[row, column + 1] = wide.add(account[row, column], account[row, column + 1], high, low)

@@ -17,21 +17,21 @@ FLOAT_EXACT = 1 << 53
 Int64 = npt.NDArray[np.int64]
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def add(ah: int, al: int, bh: int, bl: int) -> tuple[int, int]:
     """The sum of two wide numbers."""
     low = al + bl
     return ah + bh + (low >> BITS), low & MASK
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def subtract(ah: int, al: int, bh: int, bl: int) -> tuple[int, int]:
     """a - b for a >= b."""
     low = al - bl
     return ah - bh + (low >> BITS), low & MASK
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def less(ah: int, al: int, bh: int, bl: int) -> bool:
     """Whether a < b."""
     return ah < bh or (ah == bh and al < bl)

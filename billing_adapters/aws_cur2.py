@@ -95,8 +95,8 @@ class AwsCur2Bill:
     def _negation(self, currency: str, nanos: pa.ChunkedArray) -> Finding:
         total = exact_sum(nanos_column(nanos.to_numpy()))
         evidence = (
-            f"{len(nanos)} SavingsPlanNegation lines ({total:f} {currency}) name no resource, so covered nodes are charged "
-            "at their on-demand price; use `cost: effective`"
+            f"{len(nanos)} SavingsPlanNegation lines ({total:f} {currency}) name no resource, so covered nodes "
+            "are charged at their on-demand price; use `cost: effective`"
         )
         return Finding(
             Code.NEGATION_OUT_OF_SCOPE,

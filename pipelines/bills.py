@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from allocation.findings import Code, Finding, Severity
-from allocation.money import exact_sum
-from allocation.schemas import LINE_ITEMS, RESIDUE, TIME, conform
+from allocation.money import NO_RESIDUE, exact_sum
+from allocation.schemas import LINE_ITEMS, TIME, conform
 from allocation.scope import total_nanos
 from billing_adapters.base import BillOptions, BillSource, Delivery
 from billing_adapters.registry import load_bill_source
@@ -66,7 +66,7 @@ def _notices(lines: pa.Table, start: datetime, end: datetime) -> list[Finding]:
     """What the day's lines themselves tell: cut decimals, several currencies, negations outside."""
     found = []
     period = (start, end)
-    residue = lines["cost_residue"].filter(pc.not_equal(lines["cost_residue"], pa.scalar(0, pa.int64()).cast(RESIDUE)))
+    residue = lines["cost_residue"].filter(pc.not_equal(lines["cost_residue"], NO_RESIDUE))
     if len(residue):
         evidence = f"{len(residue)} lines have more than nine decimals; {exact_sum(residue)} in all was cut and stands in reconciliation.rounding"
         found.append(Finding(Code.SUB_NANO_COST, Severity.INFO, "bill", evidence, period, len(residue)))

@@ -17,6 +17,7 @@ from allocation import chargeback as chargeback_tables
 from allocation import findings as finding_rows
 from allocation.errors import ChargebackError, ConservationError
 from allocation.findings import Code, Finding, Severity
+from allocation.money import NO_MONEY
 from allocation.owners import Owners, Rule
 from allocation.policy import Policy
 from allocation.schemas import CHARGEBACK, SAMPLES, USAGE
@@ -215,7 +216,7 @@ def reconcile_day(scope: DayLines, cluster: str, chargeback: pa.Table, day: date
     """Each line of the cluster (or of none) and what became of it; raises where a part is missing."""
     lines = scope.lines.filter(pc.equal(scope.lines["cluster"], cluster))
     table = chargeback_tables.reconcile(lines, chargeback, round(day_start(day).timestamp() * 1000), run_id)
-    wrong = table.filter(pc.not_equal(table["difference"], pa.scalar(0).cast(table["difference"].type)))
+    wrong = table.filter(pc.not_equal(table["difference"], NO_MONEY))
     if len(wrong):
         raise ConservationError(f"line {wrong['line_item_id'][0]} of {day} differs by {wrong['difference'][0]}; please report this")
     return table

@@ -1,7 +1,7 @@
 """Real servers for tests, each on a free port: Prometheus filled from OpenMetrics files, and an S3 server.
 
-``ProtocolServer`` is a fake at the level of the protocol: a real HTTP server that gives scripted answers, for what a healthy
-Prometheus never says.
+``ProtocolServer`` is a fake at the level of the protocol: a real HTTP server that gives scripted answers, for what a
+healthy Prometheus never says.
 """
 
 import contextlib
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
@@ -24,9 +25,14 @@ WITHOUT_PROMETHEUS = "the Debian package `prometheus` (with promtool) is not ins
 _PATIENCE_S = 60.0
 
 
-def needs_prometheus(test: Callable[..., object]) -> Callable[..., object]:
+_Test = TypeVar("_Test", bound=Callable[..., object])
+
+
+def needs_prometheus(test: _Test) -> _Test:
     """Marks a test that starts a real Prometheus; it is skipped, with the reason, where there is none."""
-    return pytest.mark.prometheus(pytest.mark.skipif(not HAS_PROMETHEUS, reason=WITHOUT_PROMETHEUS)(test))
+    skipped: _Test = pytest.mark.skipif(not HAS_PROMETHEUS, reason=WITHOUT_PROMETHEUS)(test)
+    marked: _Test = pytest.mark.prometheus(skipped)
+    return marked
 
 
 def free_port() -> int:
@@ -42,8 +48,16 @@ def prometheus(folder: Path, *files: Path) -> Iterator[str]:
     """The URL of a real Prometheus that holds the samples of these OpenMetrics files, until the block ends."""
     data = folder / "tsdb"
     for file in files:
-        command = ["promtool", "tsdb", "create-blocks-from", "--max-block-duration=24h", "openmetrics", file, data]
-        subprocess.run(command, check=True, capture_output=True)
+        fill = [
+            "promtool",
+            "tsdb",
+            "create-blocks-from",
+            "--max-block-duration=24h",
+            "openmetrics",
+            str(file),
+            str(data),
+        ]
+        subprocess.run(fill, check=True, capture_output=True)
     config = folder / "prometheus.yml"
     config.write_text("global: {}\n", encoding="utf-8")
     port = free_port()

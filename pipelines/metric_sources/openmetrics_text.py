@@ -152,8 +152,8 @@ def read_series(text: str) -> tuple[str, dict[str, str]]:
 def _bad_line(lines: pa.Array, numbers: NDArray[np.int64], index: int, file: str) -> SeriesError:
     """What is wrong with a line that could not be cut into series, value and time."""
     line, where = lines[index].as_py(), int(numbers[index])
-    whole = re.match(rf"({_SERIES})\s+(.*)$", line)
-    rest = whole[2].split() if whole else []
+    whole = re.match(rf"({_SERIES})(?:\s+(.*))?$", line)
+    rest = (whole[2] or "").split() if whole else []
     if whole is None:
         problem = f"unreadable series {_clipped(line)}"
     elif len(rest) < 2 or rest[1] == "#":

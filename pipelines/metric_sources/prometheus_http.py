@@ -33,6 +33,9 @@ _SILENT_RETRIES = 2  # of a server that does not answer at all; each costs a who
 
 _SETTING_OF_STATUS = {401: "auth", 403: "auth", 422: "chunk", 429: "concurrency"}
 _REMEDY_OF_STATUS = {
+    301: "Name the URL that it redirects to.",
+    302: "Name the URL that it redirects to; a sign-in page needs auth.",
+    308: "Name the URL that it redirects to.",
     401: "Check the user, password or token.",
     403: "Check the user, password or token, and the tenant.",
     404: "Name the server's base URL, without /api/v1.",
@@ -131,13 +134,14 @@ class PrometheusApi:
 
     def _data(self, method: str, path: str, params: list[tuple[str, str]]) -> msgspec.Raw:
         response = self._send(method, path, params)
+        good = response.status_code == requests.codes.ok
         try:
             answer = read_answer(response.content)
         except ValueError as error:
-            if response.ok:
+            if good:
                 raise self.unreadable(error) from error
             answer = Answer("error")
-        if not response.ok or answer.status != "success":
+        if not good or answer.status != "success":
             raise self._refused(response.status_code, answer)
         if answer.warnings:
             problem = f"the answer is not complete: {_one_line('; '.join(answer.warnings))}"

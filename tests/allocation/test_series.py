@@ -6,7 +6,7 @@ from random import Random
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocation.findings import Code
@@ -17,9 +17,18 @@ Row = tuple[dict[str, str | bool], list[tuple[int, float]]]
 PEBIBYTE = 1125899906842624.0
 
 
-def series(pod: str = "", *, role: str = "pod_memory", gpu: str = "GPU-1", model: str = "", **others: str) -> dict[str, str | bool]:
+def series(
+    pod: str = "", *, role: str = "pod_memory", gpu: str = "GPU-1", model: str = "", **others: str
+) -> dict[str, str | bool]:
     named: dict[str, str | bool] = dict.fromkeys(LABELS, "")
-    named |= {"role": role, "level": "container", "metric": "m", "includes_reserved": False, "node": "n", "gpu_uuid": gpu}
+    named |= {
+        "role": role,
+        "level": "container",
+        "metric": "m",
+        "includes_reserved": False,
+        "node": "n",
+        "gpu_uuid": gpu,
+    }
     return named | {"gpu_model": model, "namespace": "ns" if pod else "", "pod": pod, **others}
 
 
@@ -103,15 +112,22 @@ def test_no_series_give_an_empty_table() -> None:
 
 ROWS = st.lists(
     st.tuples(
-        st.builds(series, st.sampled_from(["", "a", "b"]), gpu=st.sampled_from(["GPU-1", "GPU-2"]), model=st.sampled_from(["", "M"])),
+        st.builds(
+            series,
+            st.sampled_from(["", "a", "b"]),
+            gpu=st.sampled_from(["GPU-1", "GPU-2"]),
+            model=st.sampled_from(["", "M"]),
+        ),
         st.lists(
-            st.tuples(st.integers(0, 6), st.sampled_from([0.0, -0.0, 1.0, 2.0, -1.0, math.nan, math.inf, PEBIBYTE])), max_size=6
+            st.tuples(st.integers(0, 6), st.sampled_from([0.0, -0.0, 1.0, 2.0, -1.0, math.nan, math.inf, PEBIBYTE])),
+            max_size=6,
         ),
     ),
     max_size=8,
 )
 
 
+@settings(deadline=None)
 @given(ROWS, st.randoms(use_true_random=False))
 def test_order_never_matters_and_the_result_is_the_plain_one(rows: list[Row], random: Random) -> None:
     table, findings = cleaned(rows)
@@ -131,7 +147,9 @@ def test_order_never_matters_and_the_result_is_the_plain_one(rows: list[Row], ra
             held[at] = max(value, held.get(at, 0.0))
     names = zip(table.column("gpu_uuid").to_pylist(), table.column("pod").to_pylist(), strict=True)
     found = zip(names, table.column("timestamps_ms").to_pylist(), table.column("values").to_pylist(), strict=True)
-    assert [(k, list(zip(t, v, strict=True))) for k, t, v in found] == [(k, sorted(expected[k].items())) for k in sorted(expected)]
+    assert [(k, list(zip(t, v, strict=True))) for k, t, v in found] == [
+        (k, sorted(expected[k].items())) for k in sorted(expected)
+    ]
     kept = sum(len(samples) for samples in expected.values())
     assert sum(n for (code, _), n in findings.items() if code is Code.INVALID_SAMPLES) == invalid
     assert sum(n for (code, _), n in findings.items() if code is Code.DUPLICATE_SAMPLES) == seen - invalid - kept

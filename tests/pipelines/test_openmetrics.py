@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocation.errors import SeriesError
@@ -24,7 +24,9 @@ def window(start_s: float, end_s: float) -> Window:
 def source(folder: Path, text: str, **entry: object) -> MetricSource:
     path = folder / "metrics.om"
     path.write_text(text, encoding="utf-8")
-    return load_metric_source(MetricsEntry.model_validate({"kind": "openmetrics", "path": path, **entry}), "prod", 900_000)
+    return load_metric_source(
+        MetricsEntry.model_validate({"kind": "openmetrics", "path": path, **entry}), "prod", 900_000
+    )
 
 
 def parsed(text: str) -> list[tuple[str, dict[str, str], list[tuple[int, float]]]]:
@@ -48,7 +50,7 @@ def test_values_and_times_of_every_kind_are_read() -> None:
 
 
 def test_values_that_are_no_numbers_of_memory_are_still_read() -> None:
-    (_, _, samples), = parsed("m NaN 1\nm +Inf 2\nm -Inf 3\nm inf 4\n# EOF")
+    ((_, _, samples),) = parsed("m NaN 1\nm +Inf 2\nm -Inf 3\nm inf 4\n# EOF")
     assert [at for at, _ in samples] == [1000, 2000, 3000, 4000]
     assert np.isnan(samples[0][1])
     assert [value for _, value in samples[1:]] == [np.inf, -np.inf, np.inf]
@@ -72,6 +74,7 @@ def test_samples_of_a_series_stand_together_whatever_the_order_of_lines() -> Non
     ]
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_]{0,5}", fullmatch=True), st.text(min_size=1), max_size=4))
 def test_any_label_value_survives_being_written_and_read(labels: dict[str, str]) -> None:
     escaped = {k: v.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"') for k, v in labels.items()}
@@ -83,12 +86,12 @@ def test_any_label_value_survives_being_written_and_read(labels: dict[str, str])
     ("text", "line", "problem"),
     [
         ("m 1 2\n", 1, "# EOF"),
-        ("", 0, "# EOF"),
+        ("", 1, "# EOF"),
         ("m 1 2\n# EO", 2, "# EOF"),
         ("m 1 2\n# EOF\n\nm 1 3\n", 4, "after the line"),
         ('m 1 2\nm{a="b"} 1\n# EOF\n', 2, "no timestamp"),
         ('m 1 2\nm{a="b c"} 1\n# EOF\n', 2, "no timestamp"),
-        ('m{a="b c"} 1 # {t="x"} 1 2\n# EOF\n', 1, "no timestamp"),
+        ('m{a="b c"} 1 # {t="x"} 1 2\n# EOF\n', 1, "unreadable"),
         ("# TYPE m gauge\nm 1 2\nm one 2\n# EOF\n", 3, "value 'one'"),
         ("m 1_0 2\n# EOF\n", 1, "value '1_0'"),
         ("m 0x10 2\n# EOF\n", 1, "value '0x10'"),
@@ -105,7 +108,6 @@ def test_any_label_value_survives_being_written_and_read(labels: dict[str, str])
 def test_a_bad_file_is_refused_with_file_and_line(text: str, line: int, problem: str) -> None:
     with pytest.raises(SeriesError) as caught:
         parse(text.encode(), "m.om")
-    assert (caught.value.file if hasattr(caught.value, "file") else "m.om") == "m.om"
     assert str(caught.value).startswith(f"m.om, line {line}: ")
     assert problem in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -113,7 +115,7 @@ def test_a_bad_file_is_refused_with_file_and_line(text: str, line: int, problem:
 
 def test_a_text_that_is_not_utf8_is_refused_with_its_line() -> None:
     with pytest.raises(SeriesError, match=r"^m\.om, line 2: is not UTF-8"):
-        parse(b"m 1 2\nm{a=\"\xff\"} 1 2\n# EOF\n", "m.om")
+        parse(b'm 1 2\nm{a="\xff"} 1 2\n# EOF\n', "m.om")
 
 
 def test_a_file_that_is_not_there_is_refused_with_its_setting(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -23,7 +23,9 @@ VALUES = st.one_of(
     st.integers(0, 10**20).map(str),
     st.decimals(0, 10**9, places=6).map(lambda value: format(value, "f")),
     st.floats(allow_nan=False, allow_infinity=False).map(repr),
-    st.sampled_from(["NaN", "+Inf", "-Inf", "0", "0.000000000000001", "999999999999999", "1e+09", "00012", "5.", "\\u0035"]),
+    st.sampled_from(
+        ["NaN", "+Inf", "-Inf", "0", "0.000000000000001", "999999999999999", "1e+09", "00012", "5.", "\\u0035"]
+    ),
 )
 PLAIN = st.integers(0, 999_999_999_999_999).map(str) | st.integers(0, 10**14).map(lambda n: f"{n / 1000:.3f}")
 
@@ -53,11 +55,13 @@ def same(read: Callable[[bytes], Points], text: bytes) -> None:
     np.testing.assert_array_equal(values, expected_values)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(TIMES, VALUES), max_size=5), st.sampled_from([",", ", ", ",\n"]))
 def test_any_points_equal_the_standard_library(points: list[tuple[str, str]], separator: str) -> None:
     same(read_points, written(points, separator))
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4 * 10**12).map(lambda ms: json.dumps(ms / 1000)), PLAIN), max_size=5))
 def test_plain_points_are_read_by_the_loop_itself(points: list[tuple[str, str]]) -> None:
     same(interpreted, written(points))
@@ -89,5 +93,5 @@ def test_a_matrix_is_read_with_its_labels() -> None:
 def test_what_is_no_matrix_is_refused() -> None:
     with pytest.raises(ValueError, match="vector"):
         list(read_matrix(msgspec.Raw(b'{"resultType":"vector","result":[]}')))
-    with pytest.raises(ValueError, match="malformed|valid|Expected"):
+    with pytest.raises(ValueError, match="JSON is malformed"):
         read_answer(b"<html>sign in</html>")

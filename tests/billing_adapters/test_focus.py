@@ -1,0 +1,246 @@
+import gzip
+import random
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from allocation.findings import Code
+from tests.billing_adapters.bills import FOCUS_ROW, focus_bytes, parse_all, sample, write, write_export
+
+
+def one_line(tmp_path: Path, change: Mapping[str, str], cost: str = "billed") -> dict[str, object]:
+    rows: list[dict[str, object]] = parse_all(
+        "focus", write(tmp_path / "bill.csv", focus_bytes(change)), cost=cost
+    ).lines.to_pylist()
+    return rows[0]
+
+
+def test_real_sample_sums_to_its_published_total_exactly() -> None:
+    lines = parse_all("focus", sample("focus", "focus_sample_1.0_1000rows.csv")).lines
+    total = sum(lines["cost_nanos"].to_pylist()) * Decimal("1e-9") + sum(lines["cost_residue"].to_pylist())
+    assert lines.num_rows == 1000
+    assert total == Decimal("20.52022672899")
+
+
+def test_real_sample_keeps_its_gpu_lines_in_scope_with_the_time_they_ran() -> None:
+    path = sample("focus", "focus_sample_1.0_1000rows.csv")
+    rows = parse_all("focus", path).lines.to_pylist()
+    text = path.read_text().splitlines()
+    gpu = [row for row in rows if "g5.4xlarge" in text[row["source_row"]]]
+    assert len(gpu) == 8
+    assert sum(row["cost_nanos"] for row in gpu) == 10_203_682_944
+    assert {row["scope_rule"] for row in gpu} == {None}
+    assert {row["provider"] for row in gpu} == {"aws"}
+    # Five whole hours and 0.296111, 0.683889, 0.303056 h.
+    assert sorted(row["machine_ms"] for row in gpu) == [1_066_000, 1_091_002, 2_462_000, *[3_600_000] * 5]
+    assert len({row["node_key"] for row in gpu}) == 8
+
+
+@pytest.mark.parametrize(("cost", "nanos"), [("billed", 10), ("effective", 8), ("contracted", 9), ("list", 12)])
+def test_each_cost_metric_reads_its_own_column(tmp_path: Path, cost: str, nanos: int) -> None:
+    line = one_line(tmp_path, {}, cost)
+    assert (line["cost_metric"], line["cost_nanos"]) == (cost, nanos * 10**9)
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({}, None),
+        ({"ResourceId": ""}, "no_resource"),
+        ({"ResourceId": "NULL", "ChargeCategory": "Tax"}, "no_resource"),
+        ({"ServiceCategory": ""}, None),
+        ({"ServiceCategory": "compute"}, None),
+        ({"ServiceCategory": "Security", "ConsumedUnit": "vCPU-Hours"}, "service_not_compute"),
+        ({"ServiceCategory": "Networking", "ConsumedUnit": "GB"}, "service_not_compute"),
+        ({"ConsumedUnit": "GB", "PricingUnit": "GB"}, "unit_not_time"),
+        ({"ConsumedUnit": "GB-Mo", "PricingUnit": "GB-Months"}, "unit_not_time"),
+        ({"ConsumedUnit": "", "PricingUnit": ""}, "unit_not_time"),
+        ({"ConsumedUnit": "Requests/Second", "PricingUnit": "Units/Month"}, "unit_not_time"),
+        ({"ConsumedUnit": "GiB-hours", "PricingUnit": ""}, None),
+        ({"ConsumedUnit": "byte-seconds", "PricingUnit": ""}, None),
+        ({"ConsumedUnit": "Units", "PricingUnit": "OCPU Hours"}, None),
+        ({"ConsumedUnit": "GB Hours", "PricingUnit": ""}, None),
+        ({"ConsumedUnit": "GB", "PricingUnit": "GB", "ChargeCategory": "Credit"}, None),
+        ({"ConsumedUnit": "", "PricingUnit": "", "ChargeCategory": "Purchase"}, None),
+        ({"ServiceCategory": "Other", "ChargeCategory": "Adjustment"}, None),
+        ({"CommitmentDiscountStatus": "Unused"}, "reserved_unused"),
+        ({"CapacityReservationStatus": "unused"}, "reserved_unused"),
+        ({"CommitmentDiscountStatus": "Used"}, None),
+        ({"AllocatedResourceId": "pod-1"}, "provider_split"),
+    ],
+)
+def test_scope_rule(tmp_path: Path, change: dict[str, str], rule: str | None) -> None:
+    assert one_line(tmp_path, change)["scope_rule"] == rule
+
+
+@pytest.mark.parametrize(
+    ("change", "milliseconds"),
+    [
+        ({}, 3_600_000),
+        ({"ConsumedQuantity": "0.25"}, 900_000),
+        ({"ConsumedQuantity": "1.5"}, None),
+        ({"ConsumedQuantity": "0"}, None),
+        ({"ConsumedQuantity": "-1"}, None),
+        ({"ConsumedQuantity": "", "ConsumedUnit": "", "PricingQuantity": "0.5", "PricingUnit": "Hrs"}, 1_800_000),
+        ({"ConsumedUnit": "vCPU-Hours"}, None),
+        ({"ServiceName": "GPU accelerators"}, None),
+        ({"ProviderName": "Microsoft"}, 3_600_000),
+        ({"ProviderName": "Google Cloud"}, None),
+        ({"ProviderName": "Oracle"}, None),
+        ({"ChargeCategory": "Credit"}, None),
+        ({"ServiceCategory": "Networking"}, None),
+        ({"ChargePeriodEnd": "2026-10-02T00:00:00Z", "ConsumedQuantity": "24"}, 86_400_000),
+    ],
+)
+def test_machine_time(tmp_path: Path, change: dict[str, str], milliseconds: int | None) -> None:
+    assert one_line(tmp_path, change)["machine_ms"] == milliseconds
+
+
+@pytest.mark.parametrize(
+    ("text", "instant"),
+    [
+        ("2026-10-01T00:00:00Z", datetime(2026, 10, 1, tzinfo=UTC)),
+        ("2026-10-01 00:00:00", datetime(2026, 10, 1, tzinfo=UTC)),
+        ("2026-10-01", datetime(2026, 10, 1, tzinfo=UTC)),
+        ("2026-10-01T02:00:00+02:00", datetime(2026, 10, 1, tzinfo=UTC)),
+        ("2026-09-30 19:00:00.1234567-0500", datetime(2026, 10, 1, microsecond=123456, tzinfo=UTC)),
+        ("2026-10-01 00:00:00 UTC", datetime(2026, 10, 1, tzinfo=UTC)),
+        ("2026-10-01t00:00:00z", datetime(2026, 10, 1, tzinfo=UTC)),
+        ("2026-10-01 00:00:00 +00:00", datetime(2026, 10, 1, tzinfo=UTC)),
+    ],
+)
+def test_times_of_any_spelling(tmp_path: Path, text: str, instant: datetime) -> None:
+    assert one_line(tmp_path, {"ChargePeriodStart": text})["charge_period_start"] == instant
+
+
+@pytest.mark.parametrize(
+    ("columns", "provider"),
+    [
+        ({"ProviderName": "Amazon Web Services"}, "aws"),
+        ({"ProviderName": "Azure"}, "azure"),
+        ({"ProviderName": "Google Cloud"}, "gcp"),
+        ({"ProviderName": "Aura Web"}, "aura web"),
+        ({"ProviderName": "Reseller", "ServiceProviderName": "Microsoft"}, "azure"),
+        ({"ProviderName": "AWS", "ServiceProviderName": "null"}, "aws"),
+    ],
+)
+def test_provider(tmp_path: Path, columns: dict[str, str], provider: str) -> None:
+    assert one_line(tmp_path, columns)["provider"] == provider
+
+
+def test_words_for_null_and_descriptions(tmp_path: Path) -> None:
+    change = {
+        "x_InstanceType": "NULL",
+        "SkuPriceDetails": '{"CoreCount": 8, "InstanceType": "p4d.24xlarge"}',
+        "PricingCategory": "Dynamic",
+        "ChargeClass": "Correction",
+        "SubAccountId": "(null)",
+        "RegionId": "N/A",
+        "ResourceId": " arn:aws:ec2:us-east-1:1:instance/i-0ABC ",
+    }
+    line = one_line(tmp_path, change)
+    assert line["instance_type"] == "p4d.24xlarge"
+    assert line["pricing_category"] == "spot"
+    assert line["is_correction"] is True
+    assert line["sub_account"] is None
+    assert line["region"] is None
+    assert line["node_key"] == "i-0abc"
+    assert line["billing_period"] == date(2026, 10, 1)
+
+
+def test_line_ids_do_not_depend_on_order_or_files(tmp_path: Path) -> None:
+    changes = [{"BilledCost": str(n % 7), "ResourceId": f"i-{n % 3}"} for n in range(40)]
+    whole = parse_all("focus", write(tmp_path / "a" / "bill.csv", focus_bytes(*changes))).lines
+    random.Random(7).shuffle(changes)  # noqa: S311 - an order, no secret
+    write(tmp_path / "b" / "x" / "one.csv", focus_bytes(*changes[:11]))
+    write(tmp_path / "b" / "two.csv.gz", gzip.compress(focus_bytes(*changes[11:])))
+    parts = parse_all("focus", tmp_path / "b").lines
+    key = ["line_item_id", "cost_nanos", "resource_id"]
+    assert sorted(map(str, whole.select(key).to_pylist())) == sorted(map(str, parts.select(key).to_pylist()))
+    ids = whole["line_item_id"].to_pylist()
+    assert len(set(ids)) == 40
+    # 21 distinct contents; each comes once or twice.
+    assert {i.rpartition("-")[2] for i in ids} == {"1", "2"}
+    assert sum(i.endswith("-1") for i in ids) == 21
+
+
+def test_costs_differ_but_ids_do_not_between_metrics(tmp_path: Path) -> None:
+    path = write(tmp_path / "bill.csv", focus_bytes({}))
+    billed, listed = parse_all("focus", path).lines, parse_all("focus", path, cost="list").lines
+    assert billed["line_item_id"].to_pylist() == listed["line_item_id"].to_pylist()
+
+
+def test_a_folder_ignores_what_is_no_data(tmp_path: Path) -> None:
+    write(tmp_path / "bill.csv", focus_bytes({}))
+    leftovers = (
+        ".hidden.csv",
+        "_started.csv",
+        "_tmp/part.csv",
+        "bill.csv.crc",
+        "x.json",
+        "q.sql",
+        "c.yml",
+        "d_$folder$",
+    )
+    for name in leftovers:
+        write(tmp_path / name, b"not a bill")
+    write(tmp_path / "empty.csv", b"")
+    assert parse_all("focus", tmp_path).lines["source_file"].to_pylist() == ["bill.csv"]
+
+
+def test_byte_order_mark_crlf_quoted_newline_blank_line(tmp_path: Path) -> None:
+    text = focus_bytes({"ServiceName": "two\nlines"}, {}).replace(b"\n1111", b"\n\n1111")
+    content = b"\xef\xbb\xbf" + text.replace(b"\n", b"\r\n")
+    lines = parse_all("focus", write(tmp_path / "bill.csv", content)).lines
+    assert lines["source_row"].to_pylist() == [1, 2]
+    assert lines["service"].to_pylist() == ["two\r\nlines", "Amazon Elastic Compute Cloud"]
+
+
+def test_header_only_is_a_bill_without_lines(tmp_path: Path) -> None:
+    header = focus_bytes({}).splitlines(keepends=True)[0]
+    assert parse_all("focus", write(tmp_path / "bill.csv", header)).lines.num_rows == 0
+
+
+def test_parquet_decimals_and_doubles_are_exact(tmp_path: Path) -> None:
+    base = {name: [value, value] for name, value in FOCUS_ROW.items()}
+    table = pa.table(base)
+    place = table.column_names.index
+    start = pa.array([datetime(2026, 10, 1), datetime(2026, 10, 1)], pa.timestamp("ns"))  # noqa: DTZ001 - as some exports write
+    table = table.set_column(place("ChargePeriodStart"), "ChargePeriodStart", start)
+    decimals = pa.array([Decimal("1.0000000015"), Decimal("-0.000000000001")], pa.decimal128(38, 12))
+    table = table.set_column(place("BilledCost"), "BilledCost", decimals)
+    table = table.set_column(place("ListCost"), "ListCost", pa.array([0.1 + 0.2, 1e-7]))
+    details = pa.array([[("InstanceType", "g5.xlarge")], []], pa.map_(pa.string(), pa.string()))
+    table = table.drop_columns(["x_InstanceType"]).append_column("SkuPriceDetails", details)
+    pq.write_table(table, tmp_path / "bill.parquet")
+    billed = parse_all("focus", tmp_path).lines
+    assert billed["cost_nanos"].to_pylist() == [1_000_000_002, 0]
+    assert billed["cost_residue"].to_pylist() == [Decimal("-5E-10"), Decimal("-1E-12")]
+    assert billed["instance_type"].to_pylist() == ["g5.xlarge", None]
+    assert billed["charge_period_start"].to_pylist()[0] == datetime(2026, 10, 1, tzinfo=UTC)
+    listed = parse_all("focus", tmp_path, cost="list").lines
+    # 0.1 + 0.2 is the double that is written 0.30000000000000004.
+    assert listed["cost_nanos"].to_pylist() == [300_000_000, 100]
+    assert listed["cost_residue"].to_pylist() == [Decimal("4E-17"), Decimal(0)]
+
+
+def test_findings_of_rounding_and_currencies(tmp_path: Path) -> None:
+    rows = ({"BilledCost": "1.0000000015"}, {"BilledCost": "1E-10"}, {"BillingCurrency": "EUR"})
+    findings = parse_all("focus", write(tmp_path / "bill.csv", focus_bytes(*rows))).findings
+    by_code = {f.code: f for f in findings}
+    assert set(by_code) == {Code.SUB_NANO_COST, Code.MIXED_CURRENCIES}
+    cut = by_code[Code.SUB_NANO_COST]
+    assert (cut.subject, cut.count) == ("bill.csv", 2)
+    assert "-0.0000000004 " in cut.evidence
+    assert by_code[Code.MIXED_CURRENCIES].subject == "EUR, USD"
+
+
+def test_a_focus_data_export_reads_what_its_manifest_names(tmp_path: Path) -> None:
+    files = {"new-00001.csv.gz": focus_bytes({"BilledCost": "2"}), "old-00001.csv.gz": focus_bytes({}, {})}
+    root = write_export(tmp_path / "export", files, named=["new-00001.csv.gz"])
+    assert parse_all("focus", root).lines["cost_nanos"].to_pylist() == [2 * 10**9]
