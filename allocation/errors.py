@@ -28,7 +28,7 @@ class AdapterError(ChargebackError):
     def __init__(self, problem: str, *, file: str | None = None, row: int | None = None, remedy: str | None = None) -> None:
         self.problem, self.file, self.row, self.remedy = problem, file, row, remedy
         where = f"{file}, row {row}: " if file and row is not None else f"{file}: " if file else ""
-        super().__init__(f"{where}{problem}" + (f" {remedy}" if remedy else ""))
+        super().__init__(_sentences(f"{where}{problem}", remedy))
 
 
 class MissingExtraError(ChargebackError):
@@ -44,7 +44,7 @@ class SourceUnavailableError(ChargebackError):
 
     def __init__(self, url: str, problem: str, *, setting: str, remedy: str | None = None) -> None:
         self.url, self.problem, self.setting = url, problem, setting
-        super().__init__(f"{url}: {problem} (setting: {setting})" + (f" {remedy}" if remedy else ""))
+        super().__init__(_sentences(f"{url}: {problem} (setting: {setting})", remedy))
 
 
 class SeriesError(ChargebackError):
@@ -61,6 +61,10 @@ class SchemaError(ChargebackError):
 
 class ConservationError(ChargebackError):
     """Parts do not add up to the whole. This is a fault of this program, never of the input."""
+
+
+def _sentences(problem: str, remedy: str | None) -> str:
+    return f"{problem.rstrip('.')}. {remedy}" if remedy else problem
 
 
 def nearest(word: str, known: "Iterable[str]") -> str:

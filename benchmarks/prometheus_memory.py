@@ -2,9 +2,9 @@
 
     python -m benchmarks.prometheus_memory
 
-writes the series as OpenMetrics text, fills a real Prometheus with it, and lets a process of its own fetch them; prints
-the samples, the seconds and that process' peak memory, and ends with 1 where the peak is at or above the limit. ``walk``
-is the place where more of the way is taken.
+writes the series as OpenMetrics text, fills a real Prometheus with it, and lets a process of its own fetch them;
+prints the samples, the seconds and that process' peak memory, and ends with 1 where the peak reaches the limit.
+``walk`` is the place where more of the way is taken.
 """
 
 import json

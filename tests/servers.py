@@ -5,20 +5,28 @@ healthy Prometheus never says.
 """
 
 import contextlib
+import ipaddress
 import shutil
 import socket
+import ssl
 import subprocess
 import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 HAS_PROMETHEUS = shutil.which("prometheus") is not None and shutil.which("promtool") is not None
 WITHOUT_PROMETHEUS = "the Debian package `prometheus` (with promtool) is not installed"
@@ -105,6 +113,21 @@ def s3_server() -> Iterator[str]:
         server.stop()
 
 
+def private_certificate(folder: Path) -> Path:
+    """A file with a key and a certificate for 127.0.0.1 that no public authority knows."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
+    start = datetime.now(UTC) - timedelta(days=1)
+    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = builder.serial_number(1).not_valid_before(start).not_valid_after(start + timedelta(days=9))
+    signed = builder.add_extension(address, critical=False).sign(key, hashes.SHA256())
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    path = folder / "server.pem"
+    path.write_bytes(private + signed.public_bytes(Encoding.PEM))
+    return path
+
+
 @dataclass(frozen=True)
 class Request:
     """What a client sent: method, path without the query, parameters of query and form, headers in lower case."""
@@ -137,8 +160,8 @@ class ProtocolServer:
 
 
 @contextlib.contextmanager
-def protocol_server(answer: Callable[[Request], Answer]) -> Iterator[ProtocolServer]:
-    """An HTTP server that answers each request by the given function, until the block ends."""
+def protocol_server(answer: Callable[[Request], Answer], certificate: Path | None = None) -> Iterator[ProtocolServer]:
+    """An HTTP server that answers each request by the function, until the block ends; with a certificate, over TLS."""
     requests: list[Request] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -165,10 +188,15 @@ def protocol_server(answer: Callable[[Request], Answer]) -> Iterator[ProtocolSer
             """Says nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    scheme = "https" if certificate else "http"
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield ProtocolServer(f"http://127.0.0.1:{server.server_address[1]}", requests)
+        yield ProtocolServer(f"{scheme}://127.0.0.1:{server.server_address[1]}", requests)
     finally:
         server.shutdown()
         server.server_close()

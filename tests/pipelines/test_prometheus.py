@@ -12,7 +12,7 @@ from allocation.errors import ChargebackError, SettingsError, SourceUnavailableE
 from pipelines.metric_sources.base import Window
 from pipelines.metric_sources.prometheus import PrometheusSource
 from pipelines.settings import MetricsEntry
-from tests.servers import Answer, Request, free_port, needs_prometheus, prometheus, protocol_server
+from tests.servers import Answer, Request, free_port, needs_prometheus, private_certificate, prometheus, protocol_server
 
 HOUR = Window(datetime(2026, 10, 1, 0, tzinfo=UTC), datetime(2026, 10, 1, 1, tzinfo=UTC))
 USED = "DCGM_FI_DEV_FB_USED"
@@ -256,6 +256,15 @@ def test_wrong_settings_are_refused_before_anything_is_sent(entry: dict[str, obj
     with pytest.raises(ChargebackError, match=r"clusters\.prod\.metrics\.") as caught:
         source("http://127.0.0.1:1", **entry)
     assert caught.value.exit_code == 2
+
+
+def test_a_private_authority_is_trusted_where_it_is_named_and_only_there(tmp_path: Path) -> None:
+    certificate = private_certificate(tmp_path)
+    with protocol_server(healthy, certificate) as server:
+        with pytest.raises(SourceUnavailableError, match=r"no trusted TLS connection.*clusters\.prod\.metrics\.tls"):
+            source(server.url, retries=0).nodes(HOUR)
+        assert list(source(server.url, tls={"ca_file": certificate}).nodes(HOUR)) == ["n1"]
+        assert list(source(server.url, tls={"insecure_skip_verify": True}).nodes(HOUR)) == ["n1"]
 
 
 def test_at_most_so_many_queries_are_on_their_way() -> None:

@@ -10,7 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pipelines.metric_sources.prometheus_json import read_answer, read_matrix, read_plain, read_points
+from pipelines.metric_sources.prometheus_json import (
+    read_answer,
+    read_decimal,
+    read_digits,
+    read_matrix,
+    read_plain,
+    read_points,
+)
 
 Points = tuple[NDArray[np.int64], NDArray[np.float64]]
 
@@ -73,6 +80,17 @@ def test_unusual_points_are_left_to_the_standard_library(value: str, before: str
     text = np.frombuffer(f'[{before}[1790812800.5,"{value}"]]'.encode(), np.uint8)
     room = np.empty(9, np.int64), np.empty(9, np.float64)
     assert read_plain(text, *room) == -1
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("120.50,", (12050, 3, 2, 6)), ("7,", (7, 1, 0, 1)), ("x", (0, 0, 0, 0))]
+)
+def test_a_decimal_is_its_digits_and_the_place_of_its_point(text: str, expected: tuple[int, ...]) -> None:
+    assert read_decimal(np.frombuffer(text.encode(), np.uint8), 0) == expected
+
+
+def test_digits_go_on_from_a_number() -> None:
+    assert read_digits(np.frombuffer(b"a12,", np.uint8), 1, 3) == (312, 3)
 
 
 def test_a_matrix_is_read_with_its_labels() -> None:

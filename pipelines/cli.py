@@ -1,0 +1,207 @@
+"""The command line: thin words over ``stages``. Exit codes: 0 done; 1 a terminal error; 2 wrong usage or settings; 3 a check failed."""
+
+import json
+import logging
+import sys
+import warnings
+from collections.abc import Sequence
+from datetime import date, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from allocation.errors import ChargebackError, SettingsError
+from pipelines import clock
+from pipelines.settings import Settings, days_between, load_settings
+from pipelines.version import VERSION
+
+CHECK_FAILED = 3
+app = typer.Typer(
+    name="gpu-chargeback", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich",
+    help="Splits the real bill of GPU nodes by memory-seconds, exactly, per team and per model.",
+)  # fmt: skip
+errors = Console(stderr=True)
+output = Console()
+
+
+class Format(StrEnum):
+    """For people or for machines."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+ConfigPath = Annotated[Path, typer.Argument(metavar="CONFIG", help="The configuration file (YAML).")]
+OutputFormat = Annotated[Format, typer.Option("--format", help="How the result is shown.")]
+
+
+def _day(text: str | None, option: str) -> date | None:
+    """A whole UTC day; a moment inside a day is refused with the whole-day window that contains it (R32)."""
+    if text is None:
+        return None
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        pass
+    from datetime import datetime  # noqa: PLC0415
+
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise SettingsError(f"{option} {text!r} is no day; write it like 2026-10-01") from None
+    if (moment.hour, moment.minute, moment.second, moment.microsecond) == (0, 0, 0, 0) and not moment.utcoffset():
+        return moment.date()
+    first = moment.date()
+    raise SettingsError(f"{option} {text}: a run writes whole UTC days; the day around it is --from {first} --until {first + timedelta(days=1)}")
+
+
+def _window(settings: Settings, first: str | None, until: str | None) -> list[date]:
+    """The UTC days asked for: by default yesterday."""
+    start, end = _day(first, "--from"), _day(until, "--until")
+    if start is None and end is None:
+        start = clock.today() - timedelta(days=1)
+    if start is None:
+        start = (end or clock.today()) - timedelta(days=1)
+    days = days_between(start, end or start + timedelta(days=1))
+    if not days:
+        raise SettingsError(f"--until {end} must be after --from {start}; the window is half-open")
+    if settings.start and days[0] < settings.start:
+        raise SettingsError(f"--from {days[0]} is before start: {settings.start} of the configuration; there is nothing to compute")
+    return days
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: Annotated[bool, typer.Option("--version", help="Show the version and leave.")] = False) -> None:
+    if version:
+        output.print(VERSION, highlight=False)
+        raise typer.Exit
+
+
+@app.command()
+def run(
+    config: ConfigPath,
+    first: Annotated[str | None, typer.Option("--from", help="First UTC day, for example 2026-10-01. Default: yesterday.")] = None,
+    until: Annotated[str | None, typer.Option("--until", help="The day after the last one. Default: one day after --from.")] = None,
+    cluster: Annotated[list[str] | None, typer.Option("--cluster", help="Only this cluster; may be repeated.")] = None,
+    refetch: Annotated[bool, typer.Option("--refetch", help="Ask the source of series again, whatever the store has kept.")] = False,
+    accept_less_metrics: Annotated[
+        bool, typer.Option("--accept-less-metrics", help="Replace a partition although less is known now than when it was written.")
+    ] = False,
+    form: OutputFormat = Format.TEXT,
+) -> None:
+    """Compute whole UTC days and write the tables."""
+    from pipelines import show, stages  # noqa: PLC0415
+    from pipelines.bills import discover  # noqa: PLC0415
+
+    settings = load_settings(config)
+    days = _window(settings, first, until)
+    names = [settings.cluster(name).name for name in cluster] if cluster else None
+    walk = stages.open_walk(settings, refetch=refetch, accept_less_metrics=accept_less_metrics)
+    bills = discover(settings)
+    summary = stages.RunSummary()
+    with show.progress(errors, len(days)) as advance:
+        for day in days:
+            summary.partitions += stages.run_day(walk, day, names, bills)
+            advance(day)
+    show.summary(summary, walk.store, output, as_json=form is Format.JSON)
+    if summary.has_errors:
+        raise typer.Exit(CHECK_FAILED)
+
+
+@app.command()
+def schema(
+    table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="One table; all of them without it.")] = None,
+    form: OutputFormat = Format.TEXT,
+) -> None:
+    """Print the documented columns of the tables."""
+    from pipelines.schema_text import render_schema, schema_json  # noqa: PLC0415
+
+    sys.stdout.write((json.dumps(schema_json(table), indent=1) if form is Format.JSON else render_schema(table)) + "\n")
+
+
+@app.command()
+def doctor(config: ConfigPath, form: OutputFormat = Format.TEXT) -> None:
+    """Prove each part of a configuration, and say what to do where it fails."""
+    from pipelines import doctor as checks  # noqa: PLC0415
+
+    found = checks.diagnose(load_settings(config), clock.today())
+    if form is Format.JSON:
+        sys.stdout.write(json.dumps([c.__dict__ | {"status": str(c.status)} for c in found], indent=1) + "\n")
+    else:
+        output.print(checks.render(found))
+    if checks.worst(found) == "fail":
+        raise typer.Exit(CHECK_FAILED)
+
+
+@app.command()
+def init(
+    path: Annotated[Path, typer.Argument(metavar="[FILE]", help="Where the configuration is written.")] = Path("chargeback.yaml"),
+    cluster: Annotated[str | None, typer.Option(help="Name of the Kubernetes cluster.")] = None,
+    prometheus: Annotated[str | None, typer.Option(help="URL of a Prometheus, or path of an OpenMetrics file.")] = None,
+    profile: Annotated[str | None, typer.Option(help="Exporter: dcgm or custom.")] = None,
+    billing: Annotated[str | None, typer.Option(help="Bill: focus or aws-cur2.")] = None,
+    bill_path: Annotated[str | None, typer.Option(help="Folder, file or s3:// URL of the bill's export.")] = None,
+    out: Annotated[str | None, typer.Option("--output", help="Folder or s3:// URL for the tables.")] = None,
+    start: Annotated[str | None, typer.Option(help="First UTC day there is anything to compute.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+) -> None:
+    """Write a commented configuration from a few questions, or from these options."""
+    from pipelines import init_config  # noqa: PLC0415
+
+    if path.exists() and not force:
+        raise SettingsError(f"{path} exists already; choose another name or say --force")
+    text = init_config.render_config(
+        init_config.answers(
+            cluster=_ask(cluster, "Name of the cluster", "prod"),
+            series=_ask(prometheus, "Prometheus URL or OpenMetrics file", "http://localhost:9090"),
+            profile=_ask(profile, "Exporter profile (dcgm, custom)", "dcgm"),
+            billing=_ask(billing, "Kind of bill (focus, aws-cur2)", "aws-cur2"),
+            bill_path=_ask(bill_path, "Where the bill's export is", "s3://bucket/prefix/export"),
+            output=_ask(out, "Where tables go", "out"),
+            start=_day(_ask(start, "First day", str(clock.today().replace(day=1))), "--start"),
+        )
+    )
+    path.write_text(text, encoding="utf-8")
+    output.print(f"wrote {path}; next: gpu-chargeback doctor {path}", highlight=False, soft_wrap=True)
+
+
+def _ask(given: str | None, question: str, default: str) -> str:
+    """The option, else the answer of whoever sits at the terminal, else the default."""
+    if given is not None:
+        return given
+    return str(typer.prompt(question, default=default)) if sys.stdin.isatty() else default
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command; a known error is one clear line on stderr and its exit code."""
+    warnings.simplefilter("ignore")
+    logging.getLogger("urllib3").setLevel(logging.ERROR)
+    try:
+        result: Any = app(list(argv) if argv is not None else None, standalone_mode=False)
+    except ChargebackError as error:
+        errors.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        return error.exit_code
+    except KeyboardInterrupt:
+        errors.print("stopped; partitions already written are whole", highlight=False)
+        return 130
+    except Exception as error:  # noqa: BLE001
+        return _usage(error)
+    return result if isinstance(result, int) else 0
+
+
+def _usage(error: Exception) -> int:
+    """Typer's own complaints in its own words; anything else is a fault of ours and keeps its trace."""
+    show = getattr(error, "show", None)
+    if show is None:
+        if type(error).__name__ == "Abort":
+            return 1
+        raise error
+    show()
+    return int(getattr(error, "exit_code", 2))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""What a run shows on a terminal or hands to a machine; the tables themselves stand in the store."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import date
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from allocation.money import exact_sum
+from pipelines.stages import RESULT_TABLES, Results, RunSummary
+from pipelines.storage import TableStore
+
+SHOWN_FINDINGS = 12
+
+
+@contextmanager
+def progress(console: Console, days: int) -> Iterator[Callable[[date], None]]:
+    """A bar over days on a terminal, nothing elsewhere."""
+    if not console.is_terminal or days < 1:
+        yield lambda _: None
+        return
+    with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console, transient=True) as bar:
+        task = bar.add_task("days", total=days)
+        yield lambda day: bar.update(task, advance=1, description=str(day))
+
+
+def summary(found: RunSummary, store: TableStore, console: Console, *, as_json: bool) -> None:
+    """The run's money per team, model and bucket, its reconciliation and findings, and where the files are."""
+    if as_json:
+        sys.stdout.write(json.dumps(as_document(found, store), indent=1) + "\n")
+        return
+    totals = _totals(found)
+    for (metric, currency), rows in totals.groupby(["cost_metric", "currency"], sort=True):
+        console.print(_owners(str(metric), str(currency), rows))
+    _tell_reconciliation(found, console)
+    _tell_findings(found, console)
+    for name in RESULT_TABLES:
+        console.print(f"[dim]{name:15}[/dim] {store.place(name)}", highlight=False, soft_wrap=True)
+
+
+def _totals(found: RunSummary) -> pd.DataFrame:
+    tables = [r.team_model for r in found.partitions]
+    table = pa.concat_tables(tables) if tables else None
+    if table is None:
+        return pd.DataFrame(columns=["cost_metric", "currency"])
+    keys = ["cost_metric", "currency", "team", "model", "bucket"]
+    sums = table.group_by(keys).aggregate([(c, "sum") for c in ("used_cost", "overhead_cost", "idle_cost", "cost")])
+    return sums.sort_by([("cost_sum", "descending")]).to_pandas()
+
+
+def _owners(metric: str, currency: str, rows: pd.DataFrame) -> Table:
+    shown = Table(title=f"{metric} cost in {currency}", title_justify="left")
+    for name in ("team", "model", "bucket"):
+        shown.add_column(name)
+    for name in ("used", "overhead", "idle", "cost"):
+        shown.add_column(name, justify="right")
+    columns = ["team", "model", "bucket", "used_cost_sum", "overhead_cost_sum", "idle_cost_sum", "cost_sum"]
+    for row in rows[columns].itertuples(index=False):
+        names = ["-" if pd.isna(v) else str(v) for v in row[:3]]
+        shown.add_row(*names, *(f"{v:,.6f}" for v in row[3:]))
+    total = rows.cost_sum.sum()
+    shown.add_section()
+    shown.add_row("total", "", "", "", "", "", f"{total:,.9f}", style="bold")
+    return shown
+
+
+def _reconciled(found: RunSummary) -> pa.Table:
+    tables = [r.reconciliation.select(["cost_metric", "currency", "state", "rule", "cost_in", "cost_out"]) for r in found.partitions]
+    return pa.concat_tables(tables).group_by(["cost_metric", "currency", "state", "rule"]).aggregate([("cost_in", "sum"), ("cost_out", "sum")])
+
+
+def _tell_reconciliation(found: RunSummary, console: Console) -> None:
+    rows = _reconciled(found)
+    for row in rows.sort_by([("cost_metric", "ascending"), ("currency", "ascending"), ("state", "ascending"), ("rule", "ascending")]).to_pylist():
+        rule = f" ({row['rule']})" if row["rule"] else ""
+        console.print(f"bill {row['state']}{rule}: {row['cost_in_sum']} {row['currency']} {row['cost_metric']}", highlight=False)
+
+
+def _tell_findings(found: RunSummary, console: Console) -> None:
+    rows = pa.concat_tables([r.findings for r in found.partitions])
+    order = {"error": 0, "warning": 1, "info": 2}
+    listed = sorted(rows.to_pylist(), key=lambda f: (order[f["severity"]], f["code"], f["subject"]))
+    for f in listed[:SHOWN_FINDINGS]:
+        risk = f"; {f['cost_at_risk']} {f['currency'] or ''} hang on it" if f["cost_at_risk"] is not None else ""
+        console.print(f"{f['severity']} {f['code']} {f['subject']}: {f['evidence']}{risk}", highlight=False, markup=False, soft_wrap=True)
+    if len(listed) > SHOWN_FINDINGS:
+        console.print(f"... and {len(listed) - SHOWN_FINDINGS} more in the table findings", highlight=False)
+
+
+def as_document(found: RunSummary, store: TableStore) -> dict[str, object]:
+    """The summary for machines: money as text, so that no reader rounds it."""
+    return {
+        "tables": {name: store.place(name) for name in RESULT_TABLES},
+        "partitions": [_partition(r) for r in found.partitions],
+        "team_model": [{k: None if v != v else str(v) if v is not None else None for k, v in row.items()} for row in _totals(found).to_dict("records")],
+        "reconciliation": [{k: str(v) if v is not None else None for k, v in row.items()} for row in _reconciled(found).to_pylist()],
+        "findings": [_finding(f) for r in found.partitions for f in r.findings.to_pylist()],
+    }
+
+
+def _partition(results: Results) -> dict[str, object]:
+    return {
+        "date": results.partition.day.isoformat(),
+        "cluster": results.partition.cluster,
+        "run_id": results.run_id,
+        "rows": len(results.chargeback),
+        "cost": str(exact_sum(results.chargeback["cost"])),
+        "lines": len(results.reconciliation),
+        "unallocated_rows": int(pc.sum(pc.equal(results.chargeback["bucket"], "unallocated")).as_py() or 0),
+    }
+
+
+def _finding(row: dict[str, object]) -> dict[str, object]:
+    return {k: v if v is None or isinstance(v, int | str) else str(v) for k, v in row.items()}
