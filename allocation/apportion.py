@@ -29,7 +29,9 @@ def _level(whole: int, ordinal: Int64, high: Int64, low: Int64, parts: Int64) ->
 
 
 @njit(cache=True)
-def _line(cost: int, gpu: Int64, device: Int64, gpu_weight: Int64, device_weight: Int64, flat: Int64, out: Int64) -> bool:
+def _line(
+    cost: int, gpu: Int64, device: Int64, gpu_weight: Int64, device_weight: Int64, flat: Int64, out: Int64
+) -> bool:
     """One line over the rows of its frame; ``flat`` has the used, overhead and idle weights of each row as wide numbers."""
     n = len(gpu)
     of_gpu, of_device = np.zeros(n, np.int64), np.zeros(n, np.int64)
@@ -48,14 +50,27 @@ def _line(cost: int, gpu: Int64, device: Int64, gpu_weight: Int64, device_weight
             b += 1
         parts = np.zeros(3 * (b - a), np.int64)
         weights = flat[a:b].copy().reshape(3 * (b - a), 2)
-        fine = (largest_remainder(of_device[a], weights[:, 0].copy(), weights[:, 1].copy(), parts) or of_device[a] == 0) and fine
+        fine = (
+            largest_remainder(of_device[a], weights[:, 0].copy(), weights[:, 1].copy(), parts) or of_device[a] == 0
+        ) and fine
         out[a:b] = parts.reshape(b - a, 3)
         a = b
     return fine
 
 
 @njit(cache=True)
-def _lines(cost: Int64, first: Int64, last: Int64, start: Int64, gpu: Int64, device: Int64, gw: Int64, dw: Int64, flat: Int64, out: Int64) -> int:
+def _lines(
+    cost: Int64,
+    first: Int64,
+    last: Int64,
+    start: Int64,
+    gpu: Int64,
+    device: Int64,
+    gw: Int64,
+    dw: Int64,
+    flat: Int64,
+    out: Int64,
+) -> int:
     """All lines; the number of a line whose weights are all 0, or -1."""
     for k in range(len(cost)):
         a, b = first[k], last[k]
@@ -86,12 +101,16 @@ def apportion(cost_nanos: Int64, first: Int64, last: Int64, usage: pa.Table) -> 
     out = np.zeros((start[-1], 3), np.int64)
     weights = _weights(usage)
     numbers = [usage.column(c).to_numpy().astype(np.int64) for c in ("gpu_ordinal", "device_ordinal")]
-    gpu_weight, device_weight = (np.stack(wide.from_decimal_column(usage.column(c)), axis=1) for c in ("gpu_weight", "device_weight"))
+    gpu_weight, device_weight = (
+        np.stack(wide.from_decimal_column(usage.column(c)), axis=1) for c in ("gpu_weight", "device_weight")
+    )
     bad = _lines(cost_nanos, first, last, start, numbers[0], numbers[1], gpu_weight, device_weight, weights, out)
     sums = np.add.reduceat(out.sum(axis=1), start[:-1]) if len(cost_nanos) and len(out) else np.empty(0, np.int64)
     wrong = np.flatnonzero(sums != cost_nanos) if len(sums) else np.flatnonzero(cost_nanos != 0)
     if bad >= 0 or len(wrong):
-        raise ConservationError(f"line {bad if bad >= 0 else wrong[0]} of the day is not split exactly; please report this")
+        raise ConservationError(
+            f"line {bad if bad >= 0 else wrong[0]} of the day is not split exactly; please report this"
+        )
     return line, row, out
 
 

@@ -40,7 +40,9 @@ def _utc(ms: Int64) -> pa.Array:
     return pa.array(ms * 1000).cast(pa.timestamp("us")).cast(TIME)
 
 
-def charge(lines: pa.Table, parts: pd.DataFrame, usage: pa.Table, pods: pa.Table, owners: Owners, stamp: Stamp) -> tuple[pa.Table, list[Finding]]:
+def charge(
+    lines: pa.Table, parts: pd.DataFrame, usage: pa.Table, pods: pa.Table, owners: Owners, stamp: Stamp
+) -> tuple[pa.Table, list[Finding]]:
     """The table ``chargeback`` of one day and cluster.
 
     Args:
@@ -77,7 +79,13 @@ def charge(lines: pa.Table, parts: pd.DataFrame, usage: pa.Table, pods: pa.Table
 
 def _frames_of(parts: pd.DataFrame, usage: pa.Table) -> tuple[Int64, Int64]:
     """First and last row of each part's frame in ``usage``."""
-    keys = pd.DataFrame({"node_key": usage["node_key"].to_pandas(), "start_ms": milliseconds(usage["period_start"]), "end_ms": milliseconds(usage["period_end"])})
+    keys = pd.DataFrame(
+        {
+            "node_key": usage["node_key"].to_pandas(),
+            "start_ms": milliseconds(usage["period_start"]),
+            "end_ms": milliseconds(usage["period_end"]),
+        }
+    )
     number = keys.groupby(["node_key", "start_ms", "end_ms"], sort=False).ngroup().to_numpy()
     begins = np.flatnonzero(np.diff(number, prepend=-1)) if len(number) else np.empty(0, np.int64)
     frames = keys.iloc[begins].assign(first=begins, last=np.append(begins[1:], len(number)) if len(begins) else begins)
@@ -103,11 +111,26 @@ def _unowned(table: pa.Table) -> list[Finding]:
     found = []
     for name in ("team", "model"):
         rows = table.filter(pc.equal(table[name], UNOWNED))
-        sums = rows.group_by(["namespace", "pod", "currency", "cost_metric"]).aggregate([("cost", "sum")]).sort_by([("namespace", "ascending"), ("pod", "ascending")])
+        sums = (
+            rows.group_by(["namespace", "pod", "currency", "cost_metric"])
+            .aggregate([("cost", "sum")])
+            .sort_by([("namespace", "ascending"), ("pod", "ascending")])
+        )
         for row in sums.to_pylist():
             cost = int(row["cost_sum"].scaleb(9))
             evidence = f"no rule and no source names a {name} ({row['cost_metric']} cost); label the pod or add a rule"
-            found.append(Finding(Code.UNOWNED, Severity.WARNING, f"{row['namespace']}/{row['pod']}", evidence, None, 1, cost, row["currency"]))
+            found.append(
+                Finding(
+                    Code.UNOWNED,
+                    Severity.WARNING,
+                    f"{row['namespace']}/{row['pod']}",
+                    evidence,
+                    None,
+                    1,
+                    cost,
+                    row["currency"],
+                )
+            )
     return found
 
 
@@ -115,7 +138,9 @@ def team_model(chargeback: pa.Table, run_id: str) -> pa.Table:
     """The day's money per team, model and bucket."""
     keys = ["billing_period", "cost_metric", "currency", "team", "model", "bucket"]
     sums = chargeback.group_by(keys).aggregate([(c, "sum") for c in (*_COSTS, *_MEASURES)])
-    sums = sums.rename_columns([n.removesuffix("_sum") for n in sums.column_names]).sort_by([(k, "ascending") for k in keys])
+    sums = sums.rename_columns([n.removesuffix("_sum") for n in sums.column_names]).sort_by(
+        [(k, "ascending") for k in keys]
+    )
     sums = sums.append_column("run_id", pa.repeat(run_id, len(sums)))
     return conform(sums.select(TEAM_MODEL.names), TEAM_MODEL, source="team_model")
 
@@ -144,4 +169,6 @@ def reconcile(lines: pa.Table, chargeback: pa.Table, from_ms: int, run_id: str) 
         "run_id": pa.repeat(run_id, len(lines)),
     }
     table = pa.table({name: columns[name] for name in RECONCILIATION.names})
-    return conform(table, RECONCILIATION, source="reconcile").sort_by([("charge_period_start", "ascending"), ("line_item_id", "ascending"), ("cost_metric", "ascending")])
+    return conform(table, RECONCILIATION, source="reconcile").sort_by(
+        [("charge_period_start", "ascending"), ("line_item_id", "ascending"), ("cost_metric", "ascending")]
+    )

@@ -18,7 +18,14 @@ from allocation.intervals import NEVER, Reports
 from allocation.policy import Policy
 
 Int64 = npt.NDArray[np.int64]
-ROLES = {"used": instant.USED, "free": instant.FREE, "total": instant.TOTAL, "reserved": instant.RESERVED, "pod_memory": instant.POD, "declared": instant.DECLARED}
+ROLES = {
+    "used": instant.USED,
+    "free": instant.FREE,
+    "total": instant.TOTAL,
+    "reserved": instant.RESERVED,
+    "pod_memory": instant.POD,
+    "declared": instant.DECLARED,
+}
 _DEVICE_KEY = ["machine", "gpu_uuid", "instance_rank", "gpu_instance", "mig_profile"]
 _HOLDER_KEY = ["machine", "namespace", "pod", "pod_uid"]
 
@@ -49,10 +56,16 @@ def build(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, machine_ke
         machine_keys: the machines that have frames in this shard; those without series get no GPU.
         policy: for the configured reserve.
     """
-    machines = nodes[nodes.node_key.isin(machine_keys)].drop_duplicates("node_key").sort_values("node_key", ignore_index=True)
+    machines = (
+        nodes[nodes.node_key.isin(machine_keys)].drop_duplicates("node_key").sort_values("node_key", ignore_index=True)
+    )
     timestamps = samples.column("timestamps_ms").combine_chunks()
     ts = timestamps.values.to_numpy() if len(samples) else np.empty(0, np.int64)
-    values = samples.column("values").combine_chunks().values.to_numpy().astype(np.int64) if len(samples) else np.empty(0, np.int64)
+    values = (
+        samples.column("values").combine_chunks().values.to_numpy().astype(np.int64)
+        if len(samples)
+        else np.empty(0, np.int64)
+    )
     offsets = timestamps.offsets.to_numpy().astype(np.int64) if len(samples) else np.zeros(1, np.int64)
     pieces = _pieces(samples.drop_columns(["timestamps_ms", "values"]).to_pandas(), offsets, ts, nodes, pods, machines)
     pieces = _sorted_pieces(pieces)
@@ -60,12 +73,16 @@ def build(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, machine_ke
     return _arrays(pieces, ts, values, machines, policy)
 
 
-def _pieces(series: pd.DataFrame, offsets: Int64, ts: Int64, nodes: pd.DataFrame, pods: pd.DataFrame, machines: pd.DataFrame) -> pd.DataFrame:
+def _pieces(
+    series: pd.DataFrame, offsets: Int64, ts: Int64, nodes: pd.DataFrame, pods: pd.DataFrame, machines: pd.DataFrame
+) -> pd.DataFrame:
     """One row a piece: its sample range ``lo:hi``, its machine's number, its uid, its life in ms."""
     series = series.assign(lo=offsets[:-1], hi=offsets[1:], from_ms=-NEVER, until_ms=NEVER)
     number = pd.Series(np.arange(len(machines)), index=machines.node_key)
     stays = nodes[nodes.node_key.isin(machines.node_key)].assign(machine=lambda d: d.node_key.map(number))
-    stays = stays[["node", "machine", "from_ms", "until_ms"]].rename(columns={"from_ms": "stay_from", "until_ms": "stay_until"})
+    stays = stays[["node", "machine", "from_ms", "until_ms"]].rename(
+        columns={"from_ms": "stay_from", "until_ms": "stay_until"}
+    )
     pieces = series.merge(stays, on="node", how="inner")
     pieces = _cut(pieces, ts, pieces.stay_from, pieces.stay_until)
     return _with_uids(pieces, ts, pods)
@@ -95,15 +112,21 @@ def _bounds(ts: Int64, lo: Int64, hi: Int64, t: Int64) -> Int64:
 def _with_uids(pieces: pd.DataFrame, ts: Int64, pods: pd.DataFrame) -> pd.DataFrame:
     """Uids by (namespace, pod, time) where the source has none (R20), and each pod's known start and end."""
     held = pieces.pod != ""
-    lives = pods[["namespace", "pod", "pod_uid", "seen_ms", "started_ms", "ended_ms"]].sort_values(["namespace", "pod", "seen_ms"])
-    named = pieces[held & (pieces.pod_uid != "")].merge(lives.drop(columns="seen_ms"), on=["namespace", "pod", "pod_uid"], how="left")
+    lives = pods[["namespace", "pod", "pod_uid", "seen_ms", "started_ms", "ended_ms"]].sort_values(
+        ["namespace", "pod", "seen_ms"]
+    )
+    named = pieces[held & (pieces.pod_uid != "")].merge(
+        lives.drop(columns="seen_ms"), on=["namespace", "pod", "pod_uid"], how="left"
+    )
     by_name = lives.rename(columns={"pod_uid": "known_uid"})
     group = by_name.groupby(["namespace", "pod"])
     by_name["next_ms"] = group.seen_ms.shift(-1).fillna(NEVER).astype("int64")
     by_name["first_ms"] = np.where(group.cumcount() == 0, -NEVER, by_name.seen_ms)
     unnamed = pieces[held & (pieces.pod_uid == "")].merge(by_name, on=["namespace", "pod"], how="left")
     unnamed["pod_uid"] = unnamed.known_uid.fillna("")
-    unnamed = _cut(unnamed, ts, unnamed.first_ms.fillna(-NEVER).astype("int64"), unnamed.next_ms.fillna(NEVER).astype("int64"))
+    unnamed = _cut(
+        unnamed, ts, unnamed.first_ms.fillna(-NEVER).astype("int64"), unnamed.next_ms.fillna(NEVER).astype("int64")
+    )
     lived = pd.concat([named, unnamed], ignore_index=True)
     lived = lived.assign(
         from_ms=np.maximum(lived.from_ms, lived.started_ms.fillna(-NEVER)).astype("int64"),
@@ -115,11 +138,17 @@ def _with_uids(pieces: pd.DataFrame, ts: Int64, pods: pd.DataFrame) -> pd.DataFr
 def _sorted_pieces(pieces: pd.DataFrame) -> pd.DataFrame:
     """In device order, then role, then holder; with numbers for device, GPU and holder. A GPU's whole card always has a device."""
     rank = pd.to_numeric(pieces.gpu_instance, errors="coerce").fillna(2**40).astype("int64")
-    pieces = pieces.assign(instance_rank=np.where(pieces.gpu_instance == "", -1, rank), role=pieces.role.map(ROLES).astype("int64"))
-    whole = pieces.drop_duplicates(["machine", "gpu_uuid"]).assign(gpu_instance="", mig_profile="", instance_rank=-1, role=-1, pod="", lo=0, hi=0)
+    pieces = pieces.assign(
+        instance_rank=np.where(pieces.gpu_instance == "", -1, rank), role=pieces.role.map(ROLES).astype("int64")
+    )
+    whole = pieces.drop_duplicates(["machine", "gpu_uuid"]).assign(
+        gpu_instance="", mig_profile="", instance_rank=-1, role=-1, pod="", lo=0, hi=0
+    )
     pieces = pd.concat([pieces, whole], ignore_index=True)
     pieces.loc[pieces.instance_rank == -1, "mig_profile"] = ""
-    pieces = pieces.sort_values([*_DEVICE_KEY, "role", "namespace", "pod", "pod_uid", "container", "metric"], ignore_index=True)
+    pieces = pieces.sort_values(
+        [*_DEVICE_KEY, "role", "namespace", "pod", "pod_uid", "container", "metric"], ignore_index=True
+    )
     device = pieces.groupby(_DEVICE_KEY, sort=True).ngroup()
     return pieces.assign(device=device)
 
@@ -138,13 +167,17 @@ def _with_repeated_rows(pieces: pd.DataFrame, ts: Int64, values: Int64) -> tuple
     last[:-1] = (device[1:] != device[:-1]) | (ts[index[1:]] != ts[index[:-1]])
     index, device = index[last], device[last]
     first = np.flatnonzero(np.concatenate(([True], device[1:] != device[:-1])))
-    merged = rows.drop_duplicates("device").sort_values("device").assign(
-        role=instant.ROWS, namespace="", pod="", pod_uid="", container="", from_ms=-NEVER, until_ms=NEVER
+    merged = (
+        rows.drop_duplicates("device")
+        .sort_values("device")
+        .assign(role=instant.ROWS, namespace="", pod="", pod_uid="", container="", from_ms=-NEVER, until_ms=NEVER)
     )
     merged = merged.assign(lo=len(ts) + first, hi=len(ts) + np.append(first[1:], len(index)))
     stays = rows.groupby("device")[["stay_from", "stay_until"]].first()
     merged = merged.assign(from_ms=merged.device.map(stays.stay_from), until_ms=merged.device.map(stays.stay_until))
-    together = pd.concat([pieces[pieces.role >= 0], merged], ignore_index=True).sort_values(["device", "role"], kind="stable", ignore_index=True)
+    together = pd.concat([pieces[pieces.role >= 0], merged], ignore_index=True).sort_values(
+        ["device", "role"], kind="stable", ignore_index=True
+    )
     return together, np.concatenate((ts, ts[index])), np.concatenate((values, values[index]))
 
 
@@ -162,21 +195,37 @@ def _gather(pieces: pd.DataFrame, ts: Int64, values: Int64) -> tuple[Int64, Int6
 
 
 def _arrays(pieces: pd.DataFrame, ts: Int64, values: Int64, machines: pd.DataFrame, policy: Policy) -> Shard:
-    keys = pieces.drop_duplicates(["machine", "gpu_uuid"])[["machine", "gpu_uuid"]].sort_values(["machine", "gpu_uuid"], ignore_index=True)
+    keys = pieces.drop_duplicates(["machine", "gpu_uuid"])[["machine", "gpu_uuid"]].sort_values(
+        ["machine", "gpu_uuid"], ignore_index=True
+    )
     device_rows = pieces.drop_duplicates("device")[[*_DEVICE_KEY, "gpu_model"]]
     whole = keys.assign(gpu_instance="", mig_profile="", instance_rank=-1, gpu_model="")
-    devices = pd.concat([device_rows, whole], ignore_index=True).drop_duplicates(_DEVICE_KEY).sort_values(_DEVICE_KEY, ignore_index=True)
+    devices = (
+        pd.concat([device_rows, whole], ignore_index=True)
+        .drop_duplicates(_DEVICE_KEY)
+        .sort_values(_DEVICE_KEY, ignore_index=True)
+    )
     gpus = keys.merge(_models(pieces), on=["machine", "gpu_uuid"], how="left")
     gpu_number = gpus.reset_index(names="gpu")[["machine", "gpu_uuid", "gpu"]]
     devices = devices.drop(columns="gpu_model").merge(gpu_number, on=["machine", "gpu_uuid"], how="left")
-    pieces = pieces.drop(columns="device").merge(devices.reset_index(names="device")[[*_DEVICE_KEY, "device", "gpu"]], on=_DEVICE_KEY, how="left")
-    holders = pieces[pieces.pod != ""].drop_duplicates(_HOLDER_KEY)[_HOLDER_KEY].sort_values(_HOLDER_KEY, ignore_index=True)
+    pieces = pieces.drop(columns="device").merge(
+        devices.reset_index(names="device")[[*_DEVICE_KEY, "device", "gpu"]], on=_DEVICE_KEY, how="left"
+    )
+    holders = (
+        pieces[pieces.pod != ""].drop_duplicates(_HOLDER_KEY)[_HOLDER_KEY].sort_values(_HOLDER_KEY, ignore_index=True)
+    )
     pieces = pieces.merge(holders.reset_index(names="holder"), on=_HOLDER_KEY, how="left").fillna({"holder": -1})
-    pairs = pieces[pieces.holder >= 0].drop_duplicates(["device", "holder"])[["device", "holder"]].sort_values(["device", "holder"], ignore_index=True)
+    pairs = (
+        pieces[pieces.holder >= 0]
+        .drop_duplicates(["device", "holder"])[["device", "holder"]]
+        .sort_values(["device", "holder"], ignore_index=True)
+    )
     pairs["local"] = pairs.groupby("device").cumcount()
     pieces = pieces.merge(pairs, on=["device", "holder"], how="left").fillna({"local": 0})
     offsets, times, memory = _gather(pieces, ts, values)
-    topology = _topology(pieces, machines, gpus, devices, holders, pairs, _days(pieces, offsets, times, len(gpus)), policy)
+    topology = _topology(
+        pieces, machines, gpus, devices, holders, pairs, _days(pieces, offsets, times, len(gpus)), policy
+    )
     alive = pieces[["from_ms", "until_ms"]].to_numpy(np.int64)
     return Shard(offsets, times, memory, alive, _reports(pieces), topology, machines, gpus, devices, holders)
 
@@ -205,7 +254,13 @@ def _reports(pieces: pd.DataFrame) -> Reports:
     size = int(family.max() + 1) if len(family) else 0
     is_pod = (pieces.role == instant.POD).to_numpy()
     yields = ((pieces.role == instant.USED) & (pieces.level == "device")).to_numpy()
-    return Reports(family, np.searchsorted(family[order], np.arange(size + 1)).astype(np.int64), order.astype(np.int64), yields, is_pod)
+    return Reports(
+        family,
+        np.searchsorted(family[order], np.arange(size + 1)).astype(np.int64),
+        order.astype(np.int64),
+        yields,
+        is_pod,
+    )
 
 
 def _topology(

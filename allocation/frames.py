@@ -105,7 +105,14 @@ def _row(out: Output, frame: Frame, gpu: int, device: int, bucket: int, reason: 
     out.count[0] += 1
     row = out.rows[r]
     row[:] = 0
-    row[FRAME], row[GPU], row[DEVICE], row[BUCKET], row[REASON], row[HOLDER] = frame.number, gpu, device, bucket, reason, holder
+    row[FRAME], row[GPU], row[DEVICE], row[BUCKET], row[REASON], row[HOLDER] = (
+        frame.number,
+        gpu,
+        device,
+        bucket,
+        reason,
+        holder,
+    )
     row[EXPECTED], row[BASIS] = frame.expected, ABSENT
     return r
 
@@ -120,7 +127,9 @@ def _note(out: Output, frame: Frame, device: int, code: int, figures: tuple[int,
 
 
 @njit(cache=True)
-def known_time(runs: Runs, topology: Topology, first: int, last: int, start: int, end: int, observed_only: bool) -> tuple[int, int, int]:
+def known_time(
+    runs: Runs, topology: Topology, first: int, last: int, start: int, end: int, observed_only: bool
+) -> tuple[int, int, int]:
     """The union of times at which any of the series ``first:last`` makes its device known: ms, first and last instant (R9)."""
     begins, ends = np.empty(0, np.int64), np.empty(0, np.int64)
     size = 0
@@ -160,8 +169,17 @@ def _open(runs: Runs, topology: Topology, device: int, frame: Frame) -> tuple[In
     includes = np.empty(n, np.bool_)
     for j in range(n):
         s = ids[j]
-        role[j], level[j], local[j], includes[j] = topology.role[s], topology.level[s], topology.local[s], topology.includes_reserved[s]
-    return ids, place, Series(role, level, includes, local, np.zeros(n, np.bool_), np.zeros(n, np.int64), np.zeros(n, np.bool_))
+        role[j], level[j], local[j], includes[j] = (
+            topology.role[s],
+            topology.level[s],
+            topology.local[s],
+            topology.includes_reserved[s],
+        )
+    return (
+        ids,
+        place,
+        Series(role, level, includes, local, np.zeros(n, np.bool_), np.zeros(n, np.int64), np.zeros(n, np.bool_)),
+    )
 
 
 @njit(cache=True)
@@ -172,7 +190,9 @@ def _limits(topology: Topology, gpu: int, device: int) -> Limits:
 
 
 @njit(cache=True)
-def _device(runs: Runs, topology: Topology, terms: Terms, frame: Frame, gpu: int, device: int, ordinal: int, out: Output) -> tuple[int, int, int]:
+def _device(
+    runs: Runs, topology: Topology, terms: Terms, frame: Frame, gpu: int, device: int, ordinal: int, out: Output
+) -> tuple[int, int, int]:
     """Sweeps one device and writes its rows; returns K, and the first and last known instant."""
     ids, place, series = _open(runs, topology, device, frame)
     limits = _limits(topology, gpu, device)
@@ -213,7 +233,11 @@ def _bucket_rows(out: Output, frame: Frame, gpu: int, device: int, ordinal: int,
         r = _row(out, frame, gpu, device, bucket, NO_REASON, ABSENT)
         column = FREE if bucket == IDLE else OVER
         out.rows[r, column], out.rows[r, column + 1] = high, low
-        out.rows[r, OBSERVED], out.rows[r, IMPUTED], out.rows[r, DEVICE_ORDINAL] = own[OBSERVED_AT], own[IMPUTED_AT], ordinal
+        out.rows[r, OBSERVED], out.rows[r, IMPUTED], out.rows[r, DEVICE_ORDINAL] = (
+            own[OBSERVED_AT],
+            own[IMPUTED_AT],
+            ordinal,
+        )
 
 
 @njit(cache=True)
@@ -227,14 +251,22 @@ def _device_notes(out: Output, frame: Frame, device: int, result: DeviceResult, 
 
 
 @njit(cache=True)
-def _partitioned(runs: Runs, topology: Topology, terms: Terms, frame: Frame, gpu: int, out: Output, life: tuple[int, int]) -> int:
+def _partitioned(
+    runs: Runs, topology: Topology, terms: Terms, frame: Frame, gpu: int, out: Output, life: tuple[int, int]
+) -> int:
     """A GPU with instances: each weighs K x life, what the partition strands is a row of its own (R23). Returns the GPU's K."""
     d0, d1 = topology.device_offsets[gpu], topology.device_offsets[gpu + 1]
     first_row = out.count[0]
     sum_high, sum_low = 0, 0
     for device in range(d0 + 1, d1):
         known, _, _ = known_time(
-            runs, topology, topology.series_offsets[device], topology.series_offsets[device + 1], frame.start, frame.end, False
+            runs,
+            topology,
+            topology.series_offsets[device],
+            topology.series_offsets[device + 1],
+            frame.start,
+            frame.end,
+            False,
         )
         if known == 0:
             continue
@@ -256,7 +288,9 @@ def _partitioned(runs: Runs, topology: Topology, terms: Terms, frame: Frame, gpu
 
 
 @njit(cache=True)
-def _whole_size(runs: Runs, topology: Topology, frame: Frame, gpu: int, out: Output, weights: tuple[int, int], life: int) -> int:
+def _whole_size(
+    runs: Runs, topology: Topology, frame: Frame, gpu: int, out: Output, weights: tuple[int, int], life: int
+) -> int:
     """K of a partitioned GPU: from its own rows or the configuration, else what its instances fill."""
     device = topology.device_offsets[gpu]
     ids, place, series = _open(runs, topology, device, frame)
@@ -371,10 +405,14 @@ def _missing_row(out: Output, frame: Frame, gpu: int, device: int, ordinal: int,
 
 
 @njit(cache=True)
-def _apply_gpu_share(runs: Runs, topology: Topology, terms: Terms, frame: Frame, first_row: int, total: int, out: Output) -> None:
+def _apply_gpu_share(
+    runs: Runs, topology: Topology, terms: Terms, frame: Frame, first_row: int, total: int, out: Output
+) -> None:
     """Leaves a part of the node's price to the host: GPUs weigh K x share, the host what is left of their sum."""
     for r in range(first_row, out.count[0]):
-        out.rows[r, GPU_WEIGHT], out.rows[r, GPU_WEIGHT + 1] = wide.multiply(out.rows[r, GPU_WEIGHT + 1], terms.gpu_share_ppb)
+        out.rows[r, GPU_WEIGHT], out.rows[r, GPU_WEIGHT + 1] = wide.multiply(
+            out.rows[r, GPU_WEIGHT + 1], terms.gpu_share_ppb
+        )
     g0, g1 = topology.gpu_offsets[frame.machine], topology.gpu_offsets[frame.machine + 1]
     s0, s1 = topology.series_offsets[topology.device_offsets[g0]], topology.series_offsets[topology.device_offsets[g1]]
     known, _, _ = known_time(runs, topology, s0, s1, frame.start, frame.end, False)
@@ -406,7 +444,9 @@ def _pool_idle(topology: Topology, frame: Frame, first_row: int, out: Output) ->
 
 
 @njit(cache=True)
-def _share_pool(frame: Frame, out: Output, span: tuple[int, int], pool: int, used: Int64, total: tuple[int, int], h0: int) -> None:
+def _share_pool(
+    frame: Frame, out: Output, span: tuple[int, int], pool: int, used: Int64, total: tuple[int, int], h0: int
+) -> None:
     place = np.full(len(used), ABSENT, np.int64)
     for r in range(span[0], span[1]):
         if out.rows[r, BUCKET] == WORKLOAD and out.rows[r, DEVICE] == out.rows[pool, DEVICE]:

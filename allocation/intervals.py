@@ -55,7 +55,15 @@ def _next_report(offsets: Int64, ts: Int64, reports: Reports, s: int, t: int, po
 
 
 @njit(cache=True)
-def _emit(start: Int64, end: Int64, value: Int64, imputed: npt.NDArray[np.bool_], first: int, n: int, run: tuple[int, int, int, bool]) -> int:
+def _emit(
+    start: Int64,
+    end: Int64,
+    value: Int64,
+    imputed: npt.NDArray[np.bool_],
+    first: int,
+    n: int,
+    run: tuple[int, int, int, bool],
+) -> int:
     """Appends a run, or lengthens the last one; the new count."""
     a, b, v, bridged = run
     if b <= a:
@@ -99,7 +107,9 @@ def hold(offsets: Int64, ts: Int64, values: Int64, reports: Reports, alive: Int6
 
 
 @njit(cache=True)
-def _reach(offsets: Int64, ts: Int64, reports: Reports, s: int, t: int, after: int, max_hold: int, max_gap: int) -> tuple[int, int]:
+def _reach(
+    offsets: Int64, ts: Int64, reports: Reports, s: int, t: int, after: int, max_hold: int, max_gap: int
+) -> tuple[int, int]:
     """Until when the sample at t holds, and until when its gap is bridged (the same where it is not)."""
     gap = after - t
     if gap <= max_hold:

@@ -68,7 +68,9 @@ def conform(table: pa.Table, shape: Table, *, source: str) -> pa.Table:
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                 raise SchemaError(f"{source}: table {shape.name!r}, column {column.name!r}: {error}") from error
         if values.null_count and not column.nullable:
-            raise SchemaError(f"{source}: table {shape.name!r}, column {column.name!r} has {values.null_count} nulls and may have none")
+            raise SchemaError(
+                f"{source}: table {shape.name!r}, column {column.name!r} has {values.null_count} nulls and may have none"
+            )
         columns.append(values)
     return pa.Table.from_arrays(columns, schema=shape.arrow())
 
@@ -89,7 +91,11 @@ LINE_ITEMS = Table(
         _c("delivery_id", TEXT, "the delivery's content fingerprint"),
         _c("source_file", TEXT, "file of the delivery, relative to its root"),
         _c("source_row", pa.int64(), "row in that file, the first after the header is 1"),
-        _c("line_item_id", TEXT, "stable id: the format's own with an ordinal, or a hash of the row's content with an ordinal among equal rows"),
+        _c(
+            "line_item_id",
+            TEXT,
+            "stable id: the format's own with an ordinal, or a hash of the row's content with an ordinal among equal rows",
+        ),
         _c("provider", TEXT, "aws, gcp, azure, or the provider's name in lower case"),
         _c("billing_account", TEXT, "payer"),
         _n("sub_account", TEXT, "usage account, project or subscription"),
@@ -105,7 +111,11 @@ LINE_ITEMS = Table(
         _n("service", TEXT, "service or product"),
         _n("usage_type", TEXT, "usage type or SKU"),
         _n("resource_id", TEXT, "as delivered"),
-        _n("node_key", TEXT, "the key that joins the line to a node (see node_keys), null where the line names no resource"),
+        _n(
+            "node_key",
+            TEXT,
+            "the key that joins the line to a node (see node_keys), null where the line names no resource",
+        ),
         _n("instance_type", TEXT, "machine type"),
         _n("usage_quantity", pa.float64(), "consumed quantity, for display only"),
         _n("usage_unit", TEXT, "its unit as delivered"),
@@ -157,7 +167,11 @@ NODES = Table(
         _n("gpu_memory_bytes", pa.int64(), "configured or nameplate memory of one GPU", "bytes"),
         _c("gpu_memory_configured", pa.bool_(), "the memory comes from the configuration, not from the catalogue"),
         _c("configured", pa.bool_(), "the node stands in the configuration"),
-        _n("gpu_resources", pa.int64(), "GPU resources that Kubernetes reports as capacity, null where it reports nothing"),
+        _n(
+            "gpu_resources",
+            pa.int64(),
+            "GPU resources that Kubernetes reports as capacity, null where it reports nothing",
+        ),
     ),
     ("node", "alive_from"),
 )
@@ -185,7 +199,11 @@ PODS = Table(
 
 _HOLDER = (
     _c("bucket", TEXT, "workload, idle, overhead, stranded, host or unallocated"),
-    _n("reason", TEXT, "why a bucket holds the money: gpu_without_metrics, node_without_metrics, unknown_time, mig_partition, gpu_share"),
+    _n(
+        "reason",
+        TEXT,
+        "why a bucket holds the money: gpu_without_metrics, node_without_metrics, unknown_time, mig_partition, gpu_share",
+    ),
     _n("namespace", TEXT, "holder's namespace"),
     _n("pod", TEXT, "holder's pod"),
     _n("pod_uid", TEXT, "holder's uid where known"),
@@ -334,7 +352,9 @@ FINDINGS = Table(
     ),
 )
 
-TABLES = {t.name: t for t in (LINE_ITEMS, SAMPLES, NODES, PODS, USAGE, CHARGEBACK, TEAM_MODEL, RECONCILIATION, FINDINGS)}
+TABLES = {
+    t.name: t for t in (LINE_ITEMS, SAMPLES, NODES, PODS, USAGE, CHARGEBACK, TEAM_MODEL, RECONCILIATION, FINDINGS)
+}
 """Every table by name."""
 
 RESULTS = (CHARGEBACK, TEAM_MODEL, RECONCILIATION, FINDINGS)

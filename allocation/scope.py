@@ -18,7 +18,9 @@ from allocation.findings import Code, Finding, Severity
 
 Int64 = npt.NDArray[np.int64]
 BILL_CLUSTER = "_bill"
-GPU_FAMILIES = re.compile(r"^(ml\.)?(p[2-9]\w*|g[3-9]\w*|gr6\w*|inf\d\w*|trn\d\w*|dl1)[-.]|^(a2|a3|a4|a4x|g2|g4)-|^Standard_N[CDV]")
+GPU_FAMILIES = re.compile(
+    r"^(ml\.)?(p[2-9]\w*|g[3-9]\w*|gr6\w*|inf\d\w*|trn\d\w*|dl1)[-.]|^(a2|a3|a4|a4x|g2|g4)-|^Standard_N[CDV]"
+)
 """Instance families that carry accelerators; names of types not in the catalogue fall back on it. Source: the clouds' own lists."""
 
 
@@ -73,7 +75,9 @@ def day_lines(lines: pa.Table, nodes: Mapping[str, pd.DataFrame], from_ms: int, 
 def _claims(nodes: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Which cluster and node each machine belongs to; one row a machine."""
     columns = ["node_key", "node", "node_id", "instance_type", "gpus", "configured", "gpu_resources", "has_series"]
-    claims = pd.concat([table.assign(cluster=name) for name, table in nodes.items()], ignore_index=True)[[*columns, "cluster"]]
+    claims = pd.concat([table.assign(cluster=name) for name, table in nodes.items()], ignore_index=True)[
+        [*columns, "cluster"]
+    ]
     shared = claims.drop_duplicates(["node_key", "cluster"]).groupby("node_key").cluster.agg(sorted)
     shared = shared[shared.map(len) > 1]
     if len(shared):
@@ -115,10 +119,16 @@ def expected_ms(parts: pd.DataFrame, lines: pa.Table, nodes: pd.DataFrame) -> pd
     """
     stated = lines["machine_ms"].to_pandas().to_numpy(np.float64, na_value=np.nan)[parts.line]
     length = (parts.end_ms - parts.start_ms).to_numpy(np.int64)
-    whole = (milliseconds(lines["charge_period_end"]) - milliseconds(lines["charge_period_start"]))[parts.line] == length
+    whole = (milliseconds(lines["charge_period_end"]) - milliseconds(lines["charge_period_start"]))[
+        parts.line
+    ] == length
     table = parts.assign(stated=np.where(whole, stated, np.nan))
     frames = table.groupby(["node_key", "start_ms", "end_ms"], as_index=False).agg(stated=("stated", "max"))
-    seen = nodes[nodes.seen_from_ms.notna()].groupby("node_key", as_index=False).agg(seen_from=("seen_from_ms", "min"), seen_until=("seen_until_ms", "max"))
+    seen = (
+        nodes[nodes.seen_from_ms.notna()]
+        .groupby("node_key", as_index=False)
+        .agg(seen_from=("seen_from_ms", "min"), seen_until=("seen_until_ms", "max"))
+    )
     frames = frames.merge(seen, on="node_key", how="left")
     period = frames.end_ms - frames.start_ms
     life = np.minimum(frames.end_ms, frames.seen_until) - np.maximum(frames.start_ms, frames.seen_from)
@@ -140,12 +150,26 @@ def _findings(lines: pa.Table, in_scope: npt.NDArray[np.bool_], from_ms: int, un
                 period, int(coarse.sum()), cost,
             )
         )  # fmt: skip
-    outside = (np.asarray(lines["rule"].to_pylist(), dtype=object) == "not_a_node") & lines["instance_type"].to_pandas().astype("str").str.match(GPU_FAMILIES.pattern).to_numpy(np.bool_)
+    outside = (np.asarray(lines["rule"].to_pylist(), dtype=object) == "not_a_node") & lines[
+        "instance_type"
+    ].to_pandas().astype("str").str.match(GPU_FAMILIES.pattern).to_numpy(np.bool_)
     for resource in sorted(set(lines.filter(pa.array(outside))["resource_id"].to_pylist())):
         mine = outside & (np.asarray(lines["resource_id"].to_pylist(), dtype=object) == resource)
         cost = int(sum(lines["day_nanos"].to_numpy()[mine].tolist()))
-        evidence = "a GPU instance on the bill is no node of any configured cluster; add its cluster, or its id to nodes:"
-        found.append(Finding(Code.GPU_INSTANCE_OUTSIDE_CLUSTERS, Severity.WARNING, str(resource), evidence, period, int(mine.sum()), cost))
+        evidence = (
+            "a GPU instance on the bill is no node of any configured cluster; add its cluster, or its id to nodes:"
+        )
+        found.append(
+            Finding(
+                Code.GPU_INSTANCE_OUTSIDE_CLUSTERS,
+                Severity.WARNING,
+                str(resource),
+                evidence,
+                period,
+                int(mine.sum()),
+                cost,
+            )
+        )
     return found
 
 

@@ -93,7 +93,9 @@ def step(runs: Runs, ids: Int64, place: Int64, t: int, end: int, series: Series)
 
 
 @njit(cache=True)
-def capacity(runs: Runs, ids: Int64, place: Int64, start: int, end: int, series: Series, limits: Limits, holders: int) -> tuple[int, bool]:
+def capacity(
+    runs: Runs, ids: Int64, place: Int64, start: int, end: int, series: Series, limits: Limits, holders: int
+) -> tuple[int, bool]:
     """K of a device in a period and whether it is only a guess: the first rung of R6 that holds at any instant, its largest value."""
     total = ABSENT
     for j in range(len(ids)):
@@ -147,7 +149,9 @@ def _mark_time(series: Series, t: int, dt: int, accounts: Int64) -> bool:
 
 
 @njit(cache=True)
-def _book_idle(idle: int, dt: int, split: instant.Split, who: Int64, choice: Choice, accounts: Int64) -> tuple[int, int]:
+def _book_idle(
+    idle: int, dt: int, split: instant.Split, who: Int64, choice: Choice, accounts: Int64
+) -> tuple[int, int]:
     """Idle to holders or to the device's bucket; what is pooled over the node is returned as a wide number."""
     n = len(who)
     if choice.idle == PROPORTIONAL:
@@ -169,12 +173,22 @@ def _book_overhead(overhead: int, dt: int, split: instant.Split, who: Int64, cho
         high, low = wide.multiply(overhead, dt)
         credit(accounts, len(accounts) - 1, OVERHEAD_AT, high, low)
     else:
-        share_out(overhead, dt, split.weights, who, 0 if choice.overhead == EVEN else split.total, accounts, OVERHEAD_AT)
+        share_out(
+            overhead, dt, split.weights, who, 0 if choice.overhead == EVEN else split.total, accounts, OVERHEAD_AT
+        )
 
 
 @njit(cache=True)
 def sweep_device(
-    runs: Runs, ids: Int64, place: Int64, period: tuple[int, int], series: Series, holders: int, k: int, reserve: int, choice: Choice
+    runs: Runs,
+    ids: Int64,
+    place: Int64,
+    period: tuple[int, int],
+    series: Series,
+    holders: int,
+    k: int,
+    reserve: int,
+    choice: Choice,
 ) -> DeviceResult:
     """Integrates one device over ``period`` (ms). ``k`` is its capacity, ``reserve`` the configured reserve or ABSENT, bytes."""
     start, end = period

@@ -40,7 +40,9 @@ def terms_of(policy: Policy) -> Terms:
     return Terms(choice, policy.stranded == "spread", policy.gpu_share_ppb, policy.min_coverage)
 
 
-def measure(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, periods: pd.DataFrame, policy: Policy) -> Measured:
+def measure(
+    samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, periods: pd.DataFrame, policy: Policy
+) -> Measured:
     """The weights of every period of the shard's machines.
 
     Args:
@@ -51,16 +53,28 @@ def measure(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, periods:
         policy: the method's choices.
     """
     shard = build(samples, nodes, pods, sorted(set(periods.node_key)), policy)
-    runs = hold(shard.offsets, shard.ts, shard.values, shard.reports, shard.alive, policy.max_hold_ms, policy.max_gap_ms)
+    runs = hold(
+        shard.offsets, shard.ts, shard.values, shard.reports, shard.alive, policy.max_hold_ms, policy.max_gap_ms
+    )
     number = pd.Series(np.arange(len(shard.machines)), index=shard.machines.node_key)
-    periods = periods.sort_values(["node_key", "start_ms", "end_ms"], ignore_index=True).assign(machine=lambda d: d.node_key.map(number))
+    periods = periods.sort_values(["node_key", "start_ms", "end_ms"], ignore_index=True).assign(
+        machine=lambda d: d.node_key.map(number)
+    )
     wanted = periods[["machine", "start_ms", "end_ms", "expected_ms"]].to_numpy(np.int64)
     out = _space(shard, wanted, policy)
     sweep_frames(runs, shard.topology, terms_of(policy), wanted, out)
     rows, notes = out.rows[: out.count[0]], out.notes[: out.count[1]]
     weights = rows[:, frames.USED : frames.OBSERVED].any(axis=1)
     rows = rows[weights | (rows[:, frames.BUCKET] == frames.WORKLOAD)]
-    order = np.lexsort((rows[:, frames.HOLDER], rows[:, frames.BUCKET], rows[:, frames.DEVICE_ORDINAL], rows[:, frames.GPU_ORDINAL], rows[:, frames.FRAME]))
+    order = np.lexsort(
+        (
+            rows[:, frames.HOLDER],
+            rows[:, frames.BUCKET],
+            rows[:, frames.DEVICE_ORDINAL],
+            rows[:, frames.GPU_ORDINAL],
+            rows[:, frames.FRAME],
+        )
+    )
     rows = rows[order]
     return Measured(_table(rows, periods, shard), tuple(_findings(notes, rows, periods, shard)))
 
@@ -69,15 +83,26 @@ def _space(shard: Shard, wanted: Int64, policy: Policy) -> Output:
     """Room for all rows that the frames can have; untouched room costs no memory."""
     topology = shard.topology
     machine_of_gpu = shard.gpus.machine.to_numpy(np.int64)
-    machine_of_device = machine_of_gpu[shard.devices.gpu.to_numpy(np.int64)] if len(shard.devices) else np.empty(0, np.int64)
+    machine_of_device = (
+        machine_of_gpu[shard.devices.gpu.to_numpy(np.int64)] if len(shard.devices) else np.empty(0, np.int64)
+    )
     held = np.diff(topology.device_holder_offsets)
     if policy.idle == "proportional":
         held = held + np.diff(topology.holder_offsets)[machine_of_device]
     size = len(shard.machines)
-    room = np.bincount(machine_of_device, held + 6, size) + np.bincount(machine_of_gpu, minlength=size) * 4 + np.maximum(topology.gpu_count, 0) + 4
+    room = (
+        np.bincount(machine_of_device, held + 6, size)
+        + np.bincount(machine_of_gpu, minlength=size) * 4
+        + np.maximum(topology.gpu_count, 0)
+        + 4
+    )
     rows = int(room[wanted[:, 0]].sum()) if len(wanted) else 0
     notes = int((np.bincount(machine_of_device, minlength=size) * 6 + 4)[wanted[:, 0]].sum()) if len(wanted) else 0
-    return Output(np.empty((rows, frames.ROW_COLUMNS), np.int64), np.empty((notes, frames.NOTE_COLUMNS), np.int64), np.zeros(2, np.int64))
+    return Output(
+        np.empty((rows, frames.ROW_COLUMNS), np.int64),
+        np.empty((notes, frames.NOTE_COLUMNS), np.int64),
+        np.zeros(2, np.int64),
+    )
 
 
 def _names(values: "pd.Series[str]", index: Int64) -> pa.Array:
@@ -115,7 +140,11 @@ def _table(rows: Int64, periods: pd.DataFrame, shard: Shard) -> pa.Table:
         return wide.to_decimal_column(rows[:, column], rows[:, column + 1])
 
     def moment(column: str) -> pa.Array:
-        return pa.array(periods[column].to_numpy(np.int64)[frame] * 1000).cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
+        return (
+            pa.array(periods[column].to_numpy(np.int64)[frame] * 1000)
+            .cast(pa.timestamp("us"))
+            .cast(pa.timestamp("us", "UTC"))
+        )
 
     columns = {
         "node_key": _names(shard.machines.node_key, machine),
@@ -201,5 +230,7 @@ def _evidence(code: int, group: pd.DataFrame, rows: Int64, device: int) -> str:
     if code == frames.NOTE_MORE:
         return f"up to {group.a.max()} GPUs show values, the machine has {group.b.max()}; a card may have been swapped"
     if code == frames.NOTE_GPU:
-        return f"up to {group.a.max()} GPUs without any value in {len(group)} periods; their share is bucket unallocated"
+        return (
+            f"up to {group.a.max()} GPUs without any value in {len(group)} periods; their share is bucket unallocated"
+        )
     return "the node is on the bill and has no series that day; its whole cost is bucket unallocated"

@@ -93,7 +93,11 @@ def to_decimal_column(high: Int64, low: Int64) -> pa.Array:
 def from_decimal_column(column: pa.Array | pa.ChunkedArray) -> tuple[Int64, Int64]:
     """``decimal128(38, 0)`` without nulls as wide numbers (high, low)."""
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    words = [np.frombuffer(c.buffers()[1], np.uint64)[2 * c.offset : 2 * (c.offset + len(c))].reshape(-1, 2) for c in chunks if len(c)]
+    words = [
+        np.frombuffer(c.buffers()[1], np.uint64)[2 * c.offset : 2 * (c.offset + len(c))].reshape(-1, 2)
+        for c in chunks
+        if len(c)
+    ]
     pairs = np.concatenate(words) if words else np.empty((0, 2), np.uint64)
     low = (pairs[:, 0] & np.uint64(MASK)).astype(np.int64)
     high = ((pairs[:, 1] << np.uint64(2)) | (pairs[:, 0] >> np.uint64(BITS))).astype(np.int64)

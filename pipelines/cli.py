@@ -55,7 +55,9 @@ def _day(text: str | None, option: str) -> date | None:
     if (moment.hour, moment.minute, moment.second, moment.microsecond) == (0, 0, 0, 0) and not moment.utcoffset():
         return moment.date()
     first = moment.date()
-    raise SettingsError(f"{option} {text}: a run writes whole UTC days; the day around it is --from {first} --until {first + timedelta(days=1)}")
+    raise SettingsError(
+        f"{option} {text}: a run writes whole UTC days; the day around it is --from {first} --until {first + timedelta(days=1)}"
+    )
 
 
 def _window(settings: Settings, first: str | None, until: str | None) -> list[date]:
@@ -69,7 +71,9 @@ def _window(settings: Settings, first: str | None, until: str | None) -> list[da
     if not days:
         raise SettingsError(f"--until {end} must be after --from {start}; the window is half-open")
     if settings.start and days[0] < settings.start:
-        raise SettingsError(f"--from {days[0]} is before start: {settings.start} of the configuration; there is nothing to compute")
+        raise SettingsError(
+            f"--from {days[0]} is before start: {settings.start} of the configuration; there is nothing to compute"
+        )
     return days
 
 
@@ -83,12 +87,21 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Show the vers
 @app.command()
 def run(
     config: ConfigPath,
-    first: Annotated[str | None, typer.Option("--from", help="First UTC day, for example 2026-10-01. Default: yesterday.")] = None,
-    until: Annotated[str | None, typer.Option("--until", help="The day after the last one. Default: one day after --from.")] = None,
+    first: Annotated[
+        str | None, typer.Option("--from", help="First UTC day, for example 2026-10-01. Default: yesterday.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", help="The day after the last one. Default: one day after --from.")
+    ] = None,
     cluster: Annotated[list[str] | None, typer.Option("--cluster", help="Only this cluster; may be repeated.")] = None,
-    refetch: Annotated[bool, typer.Option("--refetch", help="Ask the source of series again, whatever the store has kept.")] = False,
+    refetch: Annotated[
+        bool, typer.Option("--refetch", help="Ask the source of series again, whatever the store has kept.")
+    ] = False,
     accept_less_metrics: Annotated[
-        bool, typer.Option("--accept-less-metrics", help="Replace a partition although less is known now than when it was written.")
+        bool,
+        typer.Option(
+            "--accept-less-metrics", help="Replace a partition although less is known now than when it was written."
+        ),
     ] = False,
     form: OutputFormat = Format.TEXT,
 ) -> None:
@@ -138,7 +151,9 @@ def doctor(config: ConfigPath, form: OutputFormat = Format.TEXT) -> None:
 
 @app.command()
 def init(
-    path: Annotated[Path, typer.Argument(metavar="[FILE]", help="Where the configuration is written.")] = Path("chargeback.yaml"),
+    path: Annotated[Path, typer.Argument(metavar="[FILE]", help="Where the configuration is written.")] = Path(
+        "chargeback.yaml"
+    ),
     cluster: Annotated[str | None, typer.Option(help="Name of the Kubernetes cluster.")] = None,
     prometheus: Annotated[str | None, typer.Option(help="URL of a Prometheus, or path of an OpenMetrics file.")] = None,
     profile: Annotated[str | None, typer.Option(help="Exporter: dcgm or custom.")] = None,

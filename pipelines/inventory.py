@@ -36,7 +36,9 @@ def _ms(value: int) -> datetime:
     return pd.Timestamp(value, unit="ms", tz="UTC").to_pydatetime()
 
 
-def build_nodes(series: Sequence[InfoSeries], configured: Sequence[NodeEntry], seen: Iterable[str], max_hold_ms: int) -> pa.Table:
+def build_nodes(
+    series: Sequence[InfoSeries], configured: Sequence[NodeEntry], seen: Iterable[str], max_hold_ms: int
+) -> pa.Table:
     """The table ``nodes``: one row a stay of a machine under a name.
 
     A name means the machine of the latest ``kube_node_info`` at or before a time (before the first: the first).
@@ -54,14 +56,37 @@ def build_nodes(series: Sequence[InfoSeries], configured: Sequence[NodeEntry], s
         for k, (machine, first, last) in enumerate(stays):
             begin = EARLIEST if k == 0 else _ms(first)
             end = _ms(stays[k + 1][1]) if k + 1 < len(stays) else LATEST
-            rows.append(_node(name, machine, (begin, end), (_ms(first), _ms(last + max_hold_ms)), facts.get(name), kinds.get(name), capacity.get(name)))
+            rows.append(
+                _node(
+                    name,
+                    machine,
+                    (begin, end),
+                    (_ms(first), _ms(last + max_hold_ms)),
+                    facts.get(name),
+                    kinds.get(name),
+                    capacity.get(name),
+                )
+            )
     named = {str(r["node"]) for r in rows}
     for entry in configured:
         if entry.name not in named:
             stay = (entry.alive_from or EARLIEST, entry.alive_until or LATEST)
-            rows.append(_node(entry.name, entry.provider_id or entry.name, stay, None, entry, kinds.get(entry.name), capacity.get(entry.name)))
+            rows.append(
+                _node(
+                    entry.name,
+                    entry.provider_id or entry.name,
+                    stay,
+                    None,
+                    entry,
+                    kinds.get(entry.name),
+                    capacity.get(entry.name),
+                )
+            )
     described = {str(r["node"]) for r in rows}
-    rows += [_node(n, n, (EARLIEST, LATEST), None, None, kinds.get(n), capacity.get(n)) for n in sorted(set(seen) - described)]
+    rows += [
+        _node(n, n, (EARLIEST, LATEST), None, None, kinds.get(n), capacity.get(n))
+        for n in sorted(set(seen) - described)
+    ]
     rows.sort(key=lambda r: (str(r["node"]), r["alive_from"], str(r["node_id"])))
     ids = node_keys(pa.array([r["node_id"] for r in rows], pa.string())).to_pylist()
     for row, key in zip(rows, ids, strict=True):
@@ -93,7 +118,10 @@ def _node(
 
 def _stays(series: Sequence[InfoSeries]) -> dict[str, list[tuple[str, int, int]]]:
     """Machines of each node name in order of time: provider id, first and last sight."""
-    sights = sorted((s for s in series if s.metric == "kube_node_info" and s.labels.get("node")), key=lambda s: (s.labels["node"], s.first_ms))
+    sights = sorted(
+        (s for s in series if s.metric == "kube_node_info" and s.labels.get("node")),
+        key=lambda s: (s.labels["node"], s.first_ms),
+    )
     stays: dict[str, list[tuple[str, int, int]]] = {}
     for s in sights:
         name = s.labels["node"]
@@ -197,7 +225,11 @@ def pods_frame(pods: pa.Table) -> pd.DataFrame:
     """The table ``pods`` with times in ms; a pod's own start counts as first sight where it is earlier."""
     frame = pods.drop_columns(["labels", "annotations"]).to_pandas()
     started = _column_ms(pods, "started_at")
-    frame["seen_ms"] = _column_ms(pods, "seen_from").where(started.isna(), started.combine(_column_ms(pods, "seen_from"), min)).astype("int64")
+    frame["seen_ms"] = (
+        _column_ms(pods, "seen_from")
+        .where(started.isna(), started.combine(_column_ms(pods, "seen_from"), min))
+        .astype("int64")
+    )
     return frame.assign(started_ms=started, ended_ms=_column_ms(pods, "ended_at"))
 
 

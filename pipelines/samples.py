@@ -41,7 +41,9 @@ def window_of(settings: Settings, start: datetime, end: datetime) -> Window:
     return Window(start - margin, end + margin + timedelta(milliseconds=1))
 
 
-def fetch(settings: Settings, cluster: ClusterEntry, partition: Partition, window: Window, store: TableStore, *, again: bool) -> Fetched:
+def fetch(
+    settings: Settings, cluster: ClusterEntry, partition: Partition, window: Window, store: TableStore, *, again: bool
+) -> Fetched:
     """Brings the day's series and inventory into the store, unless they are there already.
 
     Writes the partitions ``samples`` (one file a shard), ``nodes`` and ``pods``. With ``again`` the source is asked anyway.
@@ -49,7 +51,13 @@ def fetch(settings: Settings, cluster: ClusterEntry, partition: Partition, windo
     sources = sources_of(cluster, settings)
     query = _query_id(settings, cluster, window, sources)
     kept = store.commit("samples", partition)
-    if kept and not again and kept.detail.get("query") == query and store.commit("pods", partition) and store.commit("nodes", partition):
+    if (
+        kept
+        and not again
+        and kept.detail.get("query") == query
+        and store.commit("pods", partition)
+        and store.commit("nodes", partition)
+    ):
         return _from_store(kept.detail)
     digest = _Digest()
     findings: list[Finding] = []
@@ -64,7 +72,9 @@ def fetch(settings: Settings, cluster: ClusterEntry, partition: Partition, windo
     return Fetched(str(detail["fingerprint"]), tuple(nodes), tuple(findings), reused=False)
 
 
-def _shards(sources: Sequence[MetricSource], window: Window, nodes: Sequence[str], digest: "_Digest", findings: list[Finding]) -> Iterator[pa.Table]:
+def _shards(
+    sources: Sequence[MetricSource], window: Window, nodes: Sequence[str], digest: "_Digest", findings: list[Finding]
+) -> Iterator[pa.Table]:
     for source in sources:
         for shard in source.shards(window, nodes):
             digest.add(shard.samples)
@@ -73,7 +83,12 @@ def _shards(sources: Sequence[MetricSource], window: Window, nodes: Sequence[str
 
 
 def _noting(
-    shards: Iterator[pa.Table], detail: dict[str, object], digest: "_Digest", query: str, nodes: list[str], findings: list[Finding]
+    shards: Iterator[pa.Table],
+    detail: dict[str, object],
+    digest: "_Digest",
+    query: str,
+    nodes: list[str],
+    findings: list[Finding],
 ) -> Iterator[pa.Table]:
     """Passes shards on; when the last has gone by, completes what the marker will say."""
     yield from shards
@@ -83,7 +98,10 @@ def _noting(
 
 def _from_store(detail: object) -> Fetched:
     assert isinstance(detail, dict)  # noqa: S101
-    findings = tuple(Finding(Code(c), Severity(s), subject, evidence, None, count) for c, s, subject, evidence, count in detail["findings"])
+    findings = tuple(
+        Finding(Code(c), Severity(s), subject, evidence, None, count)
+        for c, s, subject, evidence, count in detail["findings"]
+    )
     return Fetched(str(detail["fingerprint"]), tuple(detail["nodes"]), findings, reused=True)
 
 
@@ -97,7 +115,11 @@ def _query_id(settings: Settings, cluster: ClusterEntry, window: Window, sources
                 told["content"] = hashlib.file_digest(stream, "sha256").hexdigest()
         entries.append(told)
     nodes = [n.model_dump(mode="json") for n in cluster.nodes]
-    text = json.dumps([entries, nodes, window.start_ms, window.end_ms, settings.policy.max_hold, len(sources), VERSION], sort_keys=True, default=str)
+    text = json.dumps(
+        [entries, nodes, window.start_ms, window.end_ms, settings.policy.max_hold, len(sources), VERSION],
+        sort_keys=True,
+        default=str,
+    )
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -121,5 +143,3 @@ class _Digest:
         for digest in self._columns.values():
             whole.update(digest.digest())
         return whole.hexdigest()
-
-

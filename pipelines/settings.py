@@ -23,7 +23,18 @@ from allocation.policy import IdlePolicy, OverheadPolicy, Policy, StrandedPolicy
 ENV_PREFIX = "CHARGEBACK__"
 BILL_CLUSTER = "_bill"
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_UNITS_BYTES = {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_UNITS_BYTES = {
+    "": 1,
+    "B": 1,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+    "TiB": 2**40,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+}
 
 
 def parse_duration_ms(value: object) -> int:
@@ -241,7 +252,14 @@ class PolicyEntry(_Section):
     def policy(self) -> Policy:
         """The same choices as the method reads them."""
         return Policy(
-            self.max_hold, self.max_gap, self.overhead, self.idle, self.stranded, self.gpu_share, self.min_coverage, dict(self.reserved)
+            self.max_hold,
+            self.max_gap,
+            self.overhead,
+            self.idle,
+            self.stranded,
+            self.gpu_share,
+            self.min_coverage,
+            dict(self.reserved),
         )
 
 
@@ -271,7 +289,9 @@ class OwnersEntry(_Section):
     model: list[str] = []
     cost_center: list[str] = []
     rules: list[OwnerRule] = []
-    buckets: dict[Literal["idle", "overhead", "stranded", "host", "unallocated"], BucketOwner] = Field(default_factory=dict)
+    buckets: dict[Literal["idle", "overhead", "stranded", "host", "unallocated"], BucketOwner] = Field(
+        default_factory=dict
+    )
 
 
 class StorageEntry(_Section):
@@ -284,9 +304,7 @@ class StorageEntry(_Section):
 class Settings(BaseSettings):
     """The whole configuration. Relative paths are already resolved against the file's folder."""
 
-    model_config = SettingsConfigDict(
-        frozen=True, extra="forbid", env_prefix=ENV_PREFIX, env_nested_delimiter="__"
-    )
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix=ENV_PREFIX, env_nested_delimiter="__")
 
     version: Literal[1]
     output: str
@@ -322,7 +340,9 @@ class Settings(BaseSettings):
         for cluster in self.clusters:
             if cluster.name == name:
                 return cluster
-        raise SettingsError(f"no cluster {name!r} in the configuration; {nearest(name, [c.name for c in self.clusters])}")
+        raise SettingsError(
+            f"no cluster {name!r} in the configuration; {nearest(name, [c.name for c in self.clusters])}"
+        )
 
 
 def secret(value: SecretFromEnv, *, setting: str) -> str:
@@ -346,7 +366,9 @@ def load_settings(path: Path) -> Settings:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise SettingsError(f"{path}: cannot be read ({error.strerror}); name an existing configuration file") from error
+        raise SettingsError(
+            f"{path}: cannot be read ({error.strerror}); name an existing configuration file"
+        ) from error
     try:
         values = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -369,7 +391,9 @@ def _check_environment() -> None:
         if name.startswith(ENV_PREFIX):
             section = name.removeprefix(ENV_PREFIX).split("__")[0].lower()
             if section not in Settings.model_fields:
-                raise SettingsError(f"environment variable {name}: unknown section {section!r}; {nearest(section, Settings.model_fields)}")
+                raise SettingsError(
+                    f"environment variable {name}: unknown section {section!r}; {nearest(section, Settings.model_fields)}"
+                )
 
 
 def _explain(error: Mapping[str, Any]) -> str:

@@ -26,7 +26,14 @@ def progress(console: Console, days: int) -> Iterator[Callable[[date], None]]:
     if not console.is_terminal or days < 1:
         yield lambda _: None
         return
-    with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console, transient=True) as bar:
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    ) as bar:
         task = bar.add_task("days", total=days)
         yield lambda day: bar.update(task, advance=1, description=str(day))
 
@@ -60,11 +67,11 @@ def _owners(metric: str, currency: str, rows: pd.DataFrame) -> Table:
     for name in ("team", "model", "bucket"):
         shown.add_column(name)
     for name in ("used", "overhead", "idle", "cost"):
-        shown.add_column(name, justify="right")
+        shown.add_column(name, justify="right", no_wrap=True)
     columns = ["team", "model", "bucket", "used_cost_sum", "overhead_cost_sum", "idle_cost_sum", "cost_sum"]
     for row in rows[columns].itertuples(index=False):
         names = ["-" if pd.isna(v) else str(v) for v in row[:3]]
-        shown.add_row(*names, *(f"{v:,.6f}" for v in row[3:]))
+        shown.add_row(*names, *(f"{v:,.2f}" for v in row[3:6]), f"{row[6]:,.9f}")
     total = rows.cost_sum.sum()
     shown.add_section()
     shown.add_row("total", "", "", "", "", "", f"{total:,.9f}", style="bold")
@@ -72,15 +79,26 @@ def _owners(metric: str, currency: str, rows: pd.DataFrame) -> Table:
 
 
 def _reconciled(found: RunSummary) -> pa.Table:
-    tables = [r.reconciliation.select(["cost_metric", "currency", "state", "rule", "cost_in", "cost_out"]) for r in found.partitions]
-    return pa.concat_tables(tables).group_by(["cost_metric", "currency", "state", "rule"]).aggregate([("cost_in", "sum"), ("cost_out", "sum")])
+    tables = [
+        r.reconciliation.select(["cost_metric", "currency", "state", "rule", "cost_in", "cost_out"])
+        for r in found.partitions
+    ]
+    return (
+        pa.concat_tables(tables)
+        .group_by(["cost_metric", "currency", "state", "rule"])
+        .aggregate([("cost_in", "sum"), ("cost_out", "sum")])
+    )
 
 
 def _tell_reconciliation(found: RunSummary, console: Console) -> None:
     rows = _reconciled(found)
-    for row in rows.sort_by([("cost_metric", "ascending"), ("currency", "ascending"), ("state", "ascending"), ("rule", "ascending")]).to_pylist():
+    for row in rows.sort_by(
+        [("cost_metric", "ascending"), ("currency", "ascending"), ("state", "ascending"), ("rule", "ascending")]
+    ).to_pylist():
         rule = f" ({row['rule']})" if row["rule"] else ""
-        console.print(f"bill {row['state']}{rule}: {row['cost_in_sum']} {row['currency']} {row['cost_metric']}", highlight=False)
+        console.print(
+            f"bill {row['state']}{rule}: {row['cost_in_sum']} {row['currency']} {row['cost_metric']}", highlight=False
+        )
 
 
 def _tell_findings(found: RunSummary, console: Console) -> None:
@@ -89,7 +107,12 @@ def _tell_findings(found: RunSummary, console: Console) -> None:
     listed = sorted(rows.to_pylist(), key=lambda f: (order[f["severity"]], f["code"], f["subject"]))
     for f in listed[:SHOWN_FINDINGS]:
         risk = f"; {f['cost_at_risk']} {f['currency'] or ''} hang on it" if f["cost_at_risk"] is not None else ""
-        console.print(f"{f['severity']} {f['code']} {f['subject']}: {f['evidence']}{risk}", highlight=False, markup=False, soft_wrap=True)
+        console.print(
+            f"{f['severity']} {f['code']} {f['subject']}: {f['evidence']}{risk}",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
     if len(listed) > SHOWN_FINDINGS:
         console.print(f"... and {len(listed) - SHOWN_FINDINGS} more in the table findings", highlight=False)
 
@@ -99,8 +122,13 @@ def as_document(found: RunSummary, store: TableStore) -> dict[str, object]:
     return {
         "tables": {name: store.place(name) for name in RESULT_TABLES},
         "partitions": [_partition(r) for r in found.partitions],
-        "team_model": [{k: None if v != v else str(v) if v is not None else None for k, v in row.items()} for row in _totals(found).to_dict("records")],
-        "reconciliation": [{k: str(v) if v is not None else None for k, v in row.items()} for row in _reconciled(found).to_pylist()],
+        "team_model": [
+            {k: None if v != v else str(v) if v is not None else None for k, v in row.items()}
+            for row in _totals(found).to_dict("records")
+        ],
+        "reconciliation": [
+            {k: str(v) if v is not None else None for k, v in row.items()} for row in _reconciled(found).to_pylist()
+        ],
         "findings": [_finding(f) for r in found.partitions for f in r.findings.to_pylist()],
     }
 

@@ -1,6 +1,6 @@
 """The walk, one function an arrow: bills and series of a day in, exact tables out. The command line and Dagster call the same.
 
-    read_day -> fetch -> scope -> measure -> charge -> reconcile -> publish
+read_day -> fetch -> scope -> measure -> charge -> reconcile -> publish
 """
 
 import hashlib
@@ -148,7 +148,9 @@ def _without_bill(nodes: pd.DataFrame, parts: pd.DataFrame, day: date) -> list[F
     """Nodes with series that no line of the day names."""
     period = (day_start(day), day_start(day) + DAY)
     names = sorted(set(nodes[nodes.has_series & ~nodes.node_key.isin(parts.node_key)].node))
-    evidence = "the node has series and no line of the day's bill names it; nothing is split. Is the bill's export complete?"
+    evidence = (
+        "the node has series and no line of the day's bill names it; nothing is split. Is the bill's export complete?"
+    )
     return [Finding(Code.NODE_WITHOUT_BILL, Severity.WARNING, str(name), evidence, period) for name in names]
 
 
@@ -160,7 +162,10 @@ def owners_of(entry: OwnersEntry) -> Owners:
         return None if moment is None else round(moment.timestamp() * 1000)
 
     rules = [
-        Rule(r.match, {f: getattr(r, f) for f in fields if getattr(r, f)}, instant(r.valid_from), instant(r.valid_until)) for r in entry.rules
+        Rule(
+            r.match, {f: getattr(r, f) for f in fields if getattr(r, f)}, instant(r.valid_from), instant(r.valid_until)
+        )
+        for r in entry.rules
     ]
     buckets = {name: {f: getattr(b, f) for f in fields if getattr(b, f)} for name, b in entry.buckets.items()}
     return Owners({f: tuple(getattr(entry, f)) for f in fields}, tuple(rules), buckets)
@@ -169,9 +174,17 @@ def owners_of(entry: OwnersEntry) -> Owners:
 def run_id_of(walk: Walk, partition: Partition, bill: DayBill, fetched: Mapping[str, Fetched]) -> str:
     """A hash of all that the partition's figures depend on; no clock in it."""
     owners = owners_of(walk.settings.owners).owners_id
-    series = {name: f.fingerprint for name, f in fetched.items()} if partition.cluster == BILL_CLUSTER else fetched[partition.cluster].fingerprint
+    series = (
+        {name: f.fingerprint for name, f in fetched.items()}
+        if partition.cluster == BILL_CLUSTER
+        else fetched[partition.cluster].fingerprint
+    )
     nodes = [n.model_dump(mode="json") for c in walk.settings.clusters for n in c.nodes]
-    text = json.dumps([str(partition), bill.deliveries, series, walk.policy.policy_id, owners, nodes, VERSION], sort_keys=True, default=str)
+    text = json.dumps(
+        [str(partition), bill.deliveries, series, walk.policy.policy_id, owners, nodes, VERSION],
+        sort_keys=True,
+        default=str,
+    )
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -190,7 +203,9 @@ class Results:
     @property
     def known_seconds(self) -> float:
         """How much of the day is known: of each device and period the longest time any of its rows was held."""
-        rows = self.chargeback.select(["node_id", "gpu_uuid", "gpu_instance", "charge_period_start", "charge_period_end"])
+        rows = self.chargeback.select(
+            ["node_id", "gpu_uuid", "gpu_instance", "charge_period_start", "charge_period_end"]
+        )
         held = pc.add(self.chargeback["observed_seconds"], self.chargeback["imputed_seconds"])
         most = rows.append_column("held", held).group_by(rows.column_names).aggregate([("held", "max")])
         return float(pc.sum(most["held_max"]).as_py() or 0.0)
@@ -201,14 +216,18 @@ class Results:
         return bool(pc.any(pc.equal(self.findings["severity"], "error")).as_py())
 
 
-def charge_day(walk: Walk, scope: DayLines, cluster: str, measured: ClusterDay, day: date, run_id: str) -> tuple[pa.Table, list[Finding]]:
+def charge_day(
+    walk: Walk, scope: DayLines, cluster: str, measured: ClusterDay, day: date, run_id: str
+) -> tuple[pa.Table, list[Finding]]:
     """Money over weights, then owners."""
     parts = scope.parts[scope.parts.cluster == cluster].reset_index(drop=True)
     if not len(parts):
         return CHARGEBACK.empty(), []
     stamp = chargeback_tables.Stamp(walk.policy.policy_id, run_id)
     pods = _read(walk, "pods", day, cluster)
-    table, unowned = chargeback_tables.charge(scope.lines, parts, measured.usage, pods, owners_of(walk.settings.owners), stamp)
+    table, unowned = chargeback_tables.charge(
+        scope.lines, parts, measured.usage, pods, owners_of(walk.settings.owners), stamp
+    )
     return table, unowned
 
 
@@ -218,7 +237,9 @@ def reconcile_day(scope: DayLines, cluster: str, chargeback: pa.Table, day: date
     table = chargeback_tables.reconcile(lines, chargeback, round(day_start(day).timestamp() * 1000), run_id)
     wrong = table.filter(pc.not_equal(table["difference"], NO_MONEY))
     if len(wrong):
-        raise ConservationError(f"line {wrong['line_item_id'][0]} of {day} differs by {wrong['difference'][0]}; please report this")
+        raise ConservationError(
+            f"line {wrong['line_item_id'][0]} of {day} differs by {wrong['difference'][0]}; please report this"
+        )
     return table
 
 
@@ -240,7 +261,13 @@ def compute(walk: Walk, bill: DayBill, fetched: Mapping[str, Fetched], clusters:
 
 
 def finish(
-    scope: DayLines, measured: ClusterDay, chargeback: pa.Table, more: Sequence[Finding], bill: DayBill, partition: Partition, run_id: str
+    scope: DayLines,
+    measured: ClusterDay,
+    chargeback: pa.Table,
+    more: Sequence[Finding],
+    bill: DayBill,
+    partition: Partition,
+    run_id: str,
 ) -> Results:
     """Sums, reconciliation and findings of one partition."""
     reconciliation = reconcile_day(scope, partition.cluster, chargeback, bill.day, run_id)
@@ -265,21 +292,35 @@ def _without_series(cluster: str, fetched: Fetched, day: date) -> list[Finding]:
     return [Finding(Code.NO_SERIES, Severity.WARNING, cluster, evidence, period)]
 
 
-_REASONS = {Code.GPU_WITHOUT_METRICS: "gpu_without_metrics", Code.NODE_WITHOUT_METRICS: "node_without_metrics", Code.LOW_COVERAGE: "unknown_time"}
+_REASONS = {
+    Code.GPU_WITHOUT_METRICS: "gpu_without_metrics",
+    Code.NODE_WITHOUT_METRICS: "node_without_metrics",
+    Code.LOW_COVERAGE: "unknown_time",
+}
 
 
 def price(findings: Sequence[Finding], chargeback: pa.Table) -> list[Finding]:
     """Names the money that hangs on findings about nodes and devices: what is unallocated for that reason, else what they cost."""
     if not len(chargeback):
         return list(findings)
-    rows = chargeback.select(["node", "gpu_uuid", "gpu_instance", "reason", "currency", "cost_metric", "used_cost", "cost"])
-    sums = rows.group_by(["node", "gpu_uuid", "gpu_instance", "reason", "currency", "cost_metric"]).aggregate([("used_cost", "sum"), ("cost", "sum")])
+    rows = chargeback.select(
+        ["node", "gpu_uuid", "gpu_instance", "reason", "currency", "cost_metric", "used_cost", "cost"]
+    )
+    sums = rows.group_by(["node", "gpu_uuid", "gpu_instance", "reason", "currency", "cost_metric"]).aggregate(
+        [("used_cost", "sum"), ("cost", "sum")]
+    )
     money = sums.to_pandas()
     return [_priced(f, money) for f in findings]
 
 
 def _priced(finding: Finding, money: pd.DataFrame) -> Finding:
-    priced = {Code.OVER_CAPACITY, Code.REPEATED_DEVICE_VALUES, Code.POD_MEMORY_NOT_MAPPED, Code.CAPACITY_UNKNOWN, *_REASONS}
+    priced = {
+        Code.OVER_CAPACITY,
+        Code.REPEATED_DEVICE_VALUES,
+        Code.POD_MEMORY_NOT_MAPPED,
+        Code.CAPACITY_UNKNOWN,
+        *_REASONS,
+    }
     if finding.code not in priced or finding.cost_at_risk_nanos is not None:
         return finding
     node, _, device = finding.subject.partition("/")
@@ -295,7 +336,16 @@ def _priced(finding: Finding, money: pd.DataFrame) -> Finding:
         return finding
     column = "cost_sum" if finding.code in _REASONS else "used_cost_sum"
     nanos = sum(int(v.scaleb(9)) for v in money[column][mine])
-    return Finding(finding.code, finding.severity, finding.subject, finding.evidence, finding.period, finding.count, nanos, str(money.currency.iloc[0]))
+    return Finding(
+        finding.code,
+        finding.severity,
+        finding.subject,
+        finding.evidence,
+        finding.period,
+        finding.count,
+        nanos,
+        str(money.currency.iloc[0]),
+    )
 
 
 def publish(walk: Walk, results: Results) -> None:
@@ -311,7 +361,9 @@ def publish(walk: Walk, results: Results) -> None:
     rows = {name: getattr(results, name) for name in RESULT_TABLES}
     for name, table in rows.items():
         detail = {"run_id": results.run_id, "rows": len(table), "deliveries": list(results.deliveries)}
-        walk.store.write(name, results.partition, table, detail | ({"known_seconds": known} if name == "chargeback" else {}))
+        walk.store.write(
+            name, results.partition, table, detail | ({"known_seconds": known} if name == "chargeback" else {})
+        )
 
 
 @dataclass
@@ -326,11 +378,15 @@ class RunSummary:
         return any(r.has_errors for r in self.partitions)
 
 
-def run_day(walk: Walk, day: date, clusters: Sequence[str] | None = None, bills: Sequence[Bill] | None = None) -> list[Results]:
+def run_day(
+    walk: Walk, day: date, clusters: Sequence[str] | None = None, bills: Sequence[Bill] | None = None
+) -> list[Results]:
     """One UTC day from end to end: read, fetch, compute everything, then write. A failure before that leaves all as it was."""
     bill = read_day(walk, day, bills)
     wanted = [c.name for c in walk.settings.clusters] if clusters is None else list(clusters)
-    fetched = {c.name: fetch_day(walk, bill, c, again=walk.refetch and c.name in wanted) for c in walk.settings.clusters}
+    fetched = {
+        c.name: fetch_day(walk, bill, c, again=walk.refetch and c.name in wanted) for c in walk.settings.clusters
+    }
     results = list(compute(walk, bill, fetched, [*wanted, BILL_CLUSTER]))
     for result in results:
         publish(walk, result)
@@ -340,6 +396,7 @@ def run_day(walk: Walk, day: date, clusters: Sequence[str] | None = None, bills:
 def _read(walk: Walk, table: str, day: date, cluster: str) -> pa.Table:
     data = walk.store.read(table, Partition(day, cluster))
     if data is None:
-        raise ChargebackError(f"{walk.store.place(table)}: the partition {day}|{cluster} is not there; run its samples first")
+        raise ChargebackError(
+            f"{walk.store.place(table)}: the partition {day}|{cluster} is not there; run its samples first"
+        )
     return data
-

@@ -61,14 +61,20 @@ class TableStore:
         """Where a table's partitions are, for people."""
         return f"{self.location.rstrip('/')}/{table}"
 
-    def write(self, table: str, partition: Partition, data: pa.Table, detail: Mapping[str, object] | None = None) -> None:
+    def write(
+        self, table: str, partition: Partition, data: pa.Table, detail: Mapping[str, object] | None = None
+    ) -> None:
         """Replaces a partition whole."""
         self.write_parts(table, partition, iter([data]), detail)
 
-    def write_parts(self, table: str, partition: Partition, parts: Iterator[pa.Table], detail: Mapping[str, object] | None = None) -> Commit:
+    def write_parts(
+        self, table: str, partition: Partition, parts: Iterator[pa.Table], detail: Mapping[str, object] | None = None
+    ) -> Commit:
         """Replaces a partition by one file a part, each read from the iterator when the one before is written."""
         folder = f"{self._root}/{table}/{partition.path}"
-        aside = f"{self._root}/{table}/.aside-{os.getpid()}-{partition.day.isoformat()}-{quote(partition.cluster, safe='')}"
+        aside = (
+            f"{self._root}/{table}/.aside-{os.getpid()}-{partition.day.isoformat()}-{quote(partition.cluster, safe='')}"
+        )
         target = aside if self._local else folder
         with self._reaching():
             self._fs.create_dir(target, recursive=True)
@@ -146,9 +152,14 @@ class TableStore:
     def partitions(self, table: str) -> Sequence[Partition]:
         """The whole partitions of a table, in order."""
         with self._reaching():
-            found = self._fs.get_file_info(fs.FileSelector(f"{self._root}/{table}", recursive=True, allow_not_found=True))
+            found = self._fs.get_file_info(
+                fs.FileSelector(f"{self._root}/{table}", recursive=True, allow_not_found=True)
+            )
         paths = [info.path.split("/")[-3:-1] for info in found if info.base_name == COMMIT]
-        keys = [Partition(date.fromisoformat(day.removeprefix("date=")), unquote(cluster.removeprefix("cluster="))) for day, cluster in paths]
+        keys = [
+            Partition(date.fromisoformat(day.removeprefix("date=")), unquote(cluster.removeprefix("cluster=")))
+            for day, cluster in paths
+        ]
         return sorted(keys, key=lambda p: (p.day, p.cluster))
 
     def write_bill(self, key: str, lines: pa.Table) -> None:
@@ -197,12 +208,19 @@ class _Reaching:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, OSError):
             raise SourceUnavailableError(
-                self._location, f"cannot be read or written: {' '.join(str(error).split())[:300]}", setting="output, storage.endpoint_url"
+                self._location,
+                f"cannot be read or written: {' '.join(str(error).split())[:300]}",
+                setting="output, storage.endpoint_url",
             ) from error
 
 
 def _commit_text(table: str, commit: Commit) -> str:
-    held = {"table": table, "schema_version": SCHEMA_VERSION, "files": dict(commit.files), "detail": dict(commit.detail)}
+    held = {
+        "table": table,
+        "schema_version": SCHEMA_VERSION,
+        "files": dict(commit.files),
+        "detail": dict(commit.detail),
+    }
     return json.dumps(held, indent=1, sort_keys=True, default=str)
 
 
@@ -218,5 +236,7 @@ def _filesystem(location: str, endpoint_url: str | None, region: str | None) -> 
     try:
         system, root = fs.FileSystem.from_uri(location + ("?" + urlencode(options) if options else ""))
     except (pa.ArrowInvalid, OSError) as error:
-        raise SettingsError(f"output {location!r} is no folder and no URL that can be opened: {' '.join(str(error).split())[:200]}") from error
+        raise SettingsError(
+            f"output {location!r} is no folder and no URL that can be opened: {' '.join(str(error).split())[:200]}"
+        ) from error
     return system, root.rstrip("/")

@@ -160,8 +160,8 @@ def figures(bill: list[Labels]) -> dict[str, Fraction]:
         "trainer": measured,
         "draft": measured * large,
         "notebook": measured * small,
-        "stranded": (24 * card_b + credit) * (1 - large - small),
-        "unknown time": unknown * (1 + large + small),
+        "stranded": measured * (1 - large - small),
+        "unknown time": unknown * 2,
         "gpu-c": Fraction(cost(bill, GPU_C)),
     }
     nodes = Fraction(cost(bill, GPU_A) + cost(bill, GPU_B) + cost(bill, GPU_B, "Credit", "") + cost(bill, GPU_C))
