@@ -29,9 +29,7 @@ def _level(whole: int, ordinal: Int64, high: Int64, low: Int64, parts: Int64) ->
 
 
 @njit(cache=True)
-def _line(
-    cost: int, gpu: Int64, device: Int64, gpu_weight: Int64, device_weight: Int64, flat: Int64, out: Int64
-) -> bool:
+def _line(cost: int, gpu: Int64, device: Int64, gpu_weight: Int64, device_weight: Int64, flat: Int64, out: Int64) -> bool:
     """One line over the rows of its frame; ``flat`` has the used, overhead and idle weights of each row as wide numbers."""
     n = len(gpu)
     of_gpu, of_device = np.zeros(n, np.int64), np.zeros(n, np.int64)
@@ -50,9 +48,7 @@ def _line(
             b += 1
         parts = np.zeros(3 * (b - a), np.int64)
         weights = flat[a:b].copy().reshape(3 * (b - a), 2)
-        fine = (
-            largest_remainder(of_device[a], weights[:, 0].copy(), weights[:, 1].copy(), parts) or of_device[a] == 0
-        ) and fine
+        fine = (largest_remainder(of_device[a], weights[:, 0].copy(), weights[:, 1].copy(), parts) or of_device[a] == 0) and fine
         out[a:b] = parts.reshape(b - a, 3)
         a = b
     return fine
@@ -108,17 +104,15 @@ def apportion(cost_nanos: Int64, first: Int64, last: Int64, usage: pa.Table) -> 
     sums = np.add.reduceat(out.sum(axis=1), start[:-1]) if len(cost_nanos) and len(out) else np.empty(0, np.int64)
     wrong = np.flatnonzero(sums != cost_nanos) if len(sums) else np.flatnonzero(cost_nanos != 0)
     if bad >= 0 or len(wrong):
-        raise ConservationError(
-            f"line {bad if bad >= 0 else wrong[0]} of the day is not split exactly; please report this"
-        )
+        raise ConservationError(f"line {bad if bad >= 0 else wrong[0]} of the day is not split exactly; please report this")
     return line, row, out
 
 
 def _weights(usage: pa.Table) -> Int64:
     """Shape (rows, 3, 2): used, overhead and idle weights. Unmeasured weight counts as overhead for the host, else as idle."""
     flat = np.zeros((len(usage), 3, 2), np.int64)
-    for place, column in enumerate(("used_byte_ms", "overhead_byte_ms", "idle_byte_ms")):
-        flat[:, place, 0], flat[:, place, 1] = wide.from_decimal_column(usage.column(column))
+    for at, column in enumerate(("used_byte_ms", "overhead_byte_ms", "idle_byte_ms")):
+        flat[:, at, 0], flat[:, at, 1] = wide.from_decimal_column(usage.column(column))
     high, low = wide.from_decimal_column(usage.column("unmeasured_weight"))
     host = np.asarray(usage.column("bucket").to_pylist()) == HOST_BUCKET if len(usage) else np.empty(0, np.bool_)
     place = np.where(host, 1, 2)

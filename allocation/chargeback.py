@@ -18,8 +18,33 @@ from allocation.scope import milliseconds
 
 Int64 = npt.NDArray[np.int64]
 GIB_MS = float(2**30 * 1000)
-_OF_LINE = ("billing_period", "provider", "billing_account", "sub_account", "region", "line_item_id", "charge_category", "pricing_category", "cost_metric", "currency")  # fmt: skip
-_OF_USAGE = ("node", "node_id", "gpu_uuid", "gpu_model", "gpu_instance", "mig_profile", "bucket", "reason", "namespace", "pod", "pod_uid", "coverage", "basis")  # fmt: skip
+_OF_LINE = (
+    "billing_period",
+    "provider",
+    "billing_account",
+    "sub_account",
+    "region",
+    "line_item_id",
+    "charge_category",
+    "pricing_category",
+    "cost_metric",
+    "currency",
+)
+_OF_USAGE = (
+    "node",
+    "node_id",
+    "gpu_uuid",
+    "gpu_model",
+    "gpu_instance",
+    "mig_profile",
+    "bucket",
+    "reason",
+    "namespace",
+    "pod",
+    "pod_uid",
+    "coverage",
+    "basis",
+)
 _COSTS = ("used_cost", "overhead_cost", "idle_cost", "cost")
 _MEASURES = ("used_gib_seconds", "overhead_gib_seconds", "idle_gib_seconds")
 
@@ -138,9 +163,7 @@ def team_model(chargeback: pa.Table, run_id: str) -> pa.Table:
     """The day's money per team, model and bucket."""
     keys = ["billing_period", "cost_metric", "currency", "team", "model", "bucket"]
     sums = chargeback.group_by(keys).aggregate([(c, "sum") for c in (*_COSTS, *_MEASURES)])
-    sums = sums.rename_columns([n.removesuffix("_sum") for n in sums.column_names]).sort_by(
-        [(k, "ascending") for k in keys]
-    )
+    sums = sums.rename_columns([n.removesuffix("_sum") for n in sums.column_names]).sort_by([(k, "ascending") for k in keys])
     sums = sums.append_column("run_id", pa.repeat(run_id, len(sums)))
     return conform(sums.select(TEAM_MODEL.names), TEAM_MODEL, source="team_model")
 

@@ -56,13 +56,11 @@ def build(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, machine_ke
         machine_keys: the machines that have frames in this shard; those without series get no GPU.
         policy: for the configured reserve.
     """
-    machines = (
-        nodes[nodes.node_key.isin(machine_keys)].drop_duplicates("node_key").sort_values("node_key", ignore_index=True)
-    )
+    machines = nodes[nodes.node_key.isin(machine_keys)].drop_duplicates("node_key").sort_values("node_key", ignore_index=True)
     timestamps = samples.column("timestamps_ms").combine_chunks()
     ts = timestamps.values.to_numpy() if len(samples) else np.empty(0, np.int64)
     values = (
-        samples.column("values").combine_chunks().values.to_numpy().astype(np.int64)
+        np.rint(samples.column("values").combine_chunks().values.to_numpy()).astype(np.int64)
         if len(samples)
         else np.empty(0, np.int64)
     )
@@ -80,9 +78,7 @@ def _pieces(
     series = series.assign(lo=offsets[:-1], hi=offsets[1:], from_ms=-NEVER, until_ms=NEVER)
     number = pd.Series(np.arange(len(machines)), index=machines.node_key)
     stays = nodes[nodes.node_key.isin(machines.node_key)].assign(machine=lambda d: d.node_key.map(number))
-    stays = stays[["node", "machine", "from_ms", "until_ms"]].rename(
-        columns={"from_ms": "stay_from", "until_ms": "stay_until"}
-    )
+    stays = stays[["node", "machine", "from_ms", "until_ms"]].rename(columns={"from_ms": "stay_from", "until_ms": "stay_until"})
     pieces = series.merge(stays, on="node", how="inner")
     pieces = _cut(pieces, ts, pieces.stay_from, pieces.stay_until)
     return _with_uids(pieces, ts, pods)
@@ -124,9 +120,7 @@ def _with_uids(pieces: pd.DataFrame, ts: Int64, pods: pd.DataFrame) -> pd.DataFr
     by_name["first_ms"] = np.where(group.cumcount() == 0, -NEVER, by_name.seen_ms)
     unnamed = pieces[held & (pieces.pod_uid == "")].merge(by_name, on=["namespace", "pod"], how="left")
     unnamed["pod_uid"] = unnamed.known_uid.fillna("")
-    unnamed = _cut(
-        unnamed, ts, unnamed.first_ms.fillna(-NEVER).astype("int64"), unnamed.next_ms.fillna(NEVER).astype("int64")
-    )
+    unnamed = _cut(unnamed, ts, unnamed.first_ms.fillna(-NEVER).astype("int64"), unnamed.next_ms.fillna(NEVER).astype("int64"))
     lived = pd.concat([named, unnamed], ignore_index=True)
     lived = lived.assign(
         from_ms=np.maximum(lived.from_ms, lived.started_ms.fillna(-NEVER)).astype("int64"),
@@ -136,7 +130,7 @@ def _with_uids(pieces: pd.DataFrame, ts: Int64, pods: pd.DataFrame) -> pd.DataFr
 
 
 def _sorted_pieces(pieces: pd.DataFrame) -> pd.DataFrame:
-    """In device order, then role, then holder; with numbers for device, GPU and holder. A GPU's whole card always has a device."""
+    """In order of device, role and holder, with the device's number; a GPU's whole card always has a device."""
     rank = pd.to_numeric(pieces.gpu_instance, errors="coerce").fillna(2**40).astype("int64")
     pieces = pieces.assign(
         instance_rank=np.where(pieces.gpu_instance == "", -1, rank), role=pieces.role.map(ROLES).astype("int64")
@@ -146,9 +140,7 @@ def _sorted_pieces(pieces: pd.DataFrame) -> pd.DataFrame:
     )
     pieces = pd.concat([pieces, whole], ignore_index=True)
     pieces.loc[pieces.instance_rank == -1, "mig_profile"] = ""
-    pieces = pieces.sort_values(
-        [*_DEVICE_KEY, "role", "namespace", "pod", "pod_uid", "container", "metric"], ignore_index=True
-    )
+    pieces = pieces.sort_values([*_DEVICE_KEY, "role", "namespace", "pod", "pod_uid", "container", "metric"], ignore_index=True)
     device = pieces.groupby(_DEVICE_KEY, sort=True).ngroup()
     return pieces.assign(device=device)
 
@@ -211,9 +203,7 @@ def _arrays(pieces: pd.DataFrame, ts: Int64, values: Int64, machines: pd.DataFra
     pieces = pieces.drop(columns="device").merge(
         devices.reset_index(names="device")[[*_DEVICE_KEY, "device", "gpu"]], on=_DEVICE_KEY, how="left"
     )
-    holders = (
-        pieces[pieces.pod != ""].drop_duplicates(_HOLDER_KEY)[_HOLDER_KEY].sort_values(_HOLDER_KEY, ignore_index=True)
-    )
+    holders = pieces[pieces.pod != ""].drop_duplicates(_HOLDER_KEY)[_HOLDER_KEY].sort_values(_HOLDER_KEY, ignore_index=True)
     pieces = pieces.merge(holders.reset_index(names="holder"), on=_HOLDER_KEY, how="left").fillna({"holder": -1})
     pairs = (
         pieces[pieces.holder >= 0]
@@ -223,9 +213,7 @@ def _arrays(pieces: pd.DataFrame, ts: Int64, values: Int64, machines: pd.DataFra
     pairs["local"] = pairs.groupby("device").cumcount()
     pieces = pieces.merge(pairs, on=["device", "holder"], how="left").fillna({"local": 0})
     offsets, times, memory = _gather(pieces, ts, values)
-    topology = _topology(
-        pieces, machines, gpus, devices, holders, pairs, _days(pieces, offsets, times, len(gpus)), policy
-    )
+    topology = _topology(pieces, machines, gpus, devices, holders, pairs, _days(pieces, offsets, times, len(gpus)), policy)
     alive = pieces[["from_ms", "until_ms"]].to_numpy(np.int64)
     return Shard(offsets, times, memory, alive, _reports(pieces), topology, machines, gpus, devices, holders)
 
@@ -264,7 +252,8 @@ def _reports(pieces: pd.DataFrame) -> Reports:
 
 
 def _topology(
-    pieces: pd.DataFrame, machines: pd.DataFrame, gpus: pd.DataFrame, devices: pd.DataFrame, holders: pd.DataFrame, pairs: pd.DataFrame,
+    pieces: pd.DataFrame, machines: pd.DataFrame, gpus: pd.DataFrame, devices: pd.DataFrame, holders: pd.DataFrame,
+    pairs: pd.DataFrame,
     days: tuple[Int64, Int64], policy: Policy,
 ) -> Topology:  # fmt: skip
     memory = gpus.machine.map(machines.gpu_memory_bytes).fillna(-1).to_numpy(np.int64)

@@ -25,9 +25,7 @@ class SettingsError(ChargebackError):
 class AdapterError(ChargebackError):
     """A bill cannot be read for certain; the message names file, row and remedy."""
 
-    def __init__(
-        self, problem: str, *, file: str | None = None, row: int | None = None, remedy: str | None = None
-    ) -> None:
+    def __init__(self, problem: str, *, file: str | None = None, row: int | None = None, remedy: str | None = None) -> None:
         self.problem, self.file, self.row, self.remedy = problem, file, row, remedy
         where = f"{file}, row {row}: " if file and row is not None else f"{file}: " if file else ""
         super().__init__(_sentences(f"{where}{problem}", remedy))

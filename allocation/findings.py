@@ -80,9 +80,7 @@ def to_table(findings: Iterable[Finding], run_id: str = "") -> pa.Table:
         "period_end": list(end),
         "evidence": [f.evidence for f in rows],
         "count": [f.count for f in rows],
-        "cost_at_risk": [
-            None if f.cost_at_risk_nanos is None else money.nanos_to_decimal(f.cost_at_risk_nanos) for f in rows
-        ],
+        "cost_at_risk": [None if f.cost_at_risk_nanos is None else money.nanos_to_decimal(f.cost_at_risk_nanos) for f in rows],
         "currency": [f.currency for f in rows],
         "run_id": [run_id for _ in rows],
     }

@@ -36,7 +36,8 @@ WORKLOAD, IDLE, OVERHEAD, STRANDED, HOST, UNALLOCATED = range(6)
 """Buckets, in the contract's order."""
 NO_REASON, GPU_WITHOUT_METRICS, NODE_WITHOUT_METRICS, UNKNOWN_TIME, MIG_PARTITION, GPU_SHARE = range(6)
 (
-    FRAME, GPU, DEVICE, BUCKET, REASON, HOLDER, GPU_ORDINAL, DEVICE_ORDINAL, GPU_WEIGHT, _, DEVICE_WEIGHT, _, USED, _, OVER, _, FREE, _,
+    FRAME, GPU, DEVICE, BUCKET, REASON, HOLDER, GPU_ORDINAL, DEVICE_ORDINAL, GPU_WEIGHT, _, DEVICE_WEIGHT, _,
+    USED, _, OVER, _, FREE, _,
     UNMEASURED, _, OBSERVED, IMPUTED, KNOWN, EXPECTED, BASIS, ROW_COLUMNS,
 ) = range(26)  # fmt: skip
 """Columns of a row; wide numbers take two."""
@@ -251,9 +252,7 @@ def _device_notes(out: Output, frame: Frame, device: int, result: DeviceResult, 
 
 
 @njit(cache=True)
-def _partitioned(
-    runs: Runs, topology: Topology, terms: Terms, frame: Frame, gpu: int, out: Output, life: tuple[int, int]
-) -> int:
+def _partitioned(runs: Runs, topology: Topology, terms: Terms, frame: Frame, gpu: int, out: Output, life: tuple[int, int]) -> int:
     """A GPU with instances: each weighs K x life, what the partition strands is a row of its own (R23). Returns the GPU's K."""
     d0, d1 = topology.device_offsets[gpu], topology.device_offsets[gpu + 1]
     first_row = out.count[0]
@@ -288,9 +287,7 @@ def _partitioned(
 
 
 @njit(cache=True)
-def _whole_size(
-    runs: Runs, topology: Topology, frame: Frame, gpu: int, out: Output, weights: tuple[int, int], life: int
-) -> int:
+def _whole_size(runs: Runs, topology: Topology, frame: Frame, gpu: int, out: Output, weights: tuple[int, int], life: int) -> int:
     """K of a partitioned GPU: from its own rows or the configuration, else what its instances fill."""
     device = topology.device_offsets[gpu]
     ids, place, series = _open(runs, topology, device, frame)
@@ -405,14 +402,10 @@ def _missing_row(out: Output, frame: Frame, gpu: int, device: int, ordinal: int,
 
 
 @njit(cache=True)
-def _apply_gpu_share(
-    runs: Runs, topology: Topology, terms: Terms, frame: Frame, first_row: int, total: int, out: Output
-) -> None:
+def _apply_gpu_share(runs: Runs, topology: Topology, terms: Terms, frame: Frame, first_row: int, total: int, out: Output) -> None:
     """Leaves a part of the node's price to the host: GPUs weigh K x share, the host what is left of their sum."""
     for r in range(first_row, out.count[0]):
-        out.rows[r, GPU_WEIGHT], out.rows[r, GPU_WEIGHT + 1] = wide.multiply(
-            out.rows[r, GPU_WEIGHT + 1], terms.gpu_share_ppb
-        )
+        out.rows[r, GPU_WEIGHT], out.rows[r, GPU_WEIGHT + 1] = wide.multiply(out.rows[r, GPU_WEIGHT + 1], terms.gpu_share_ppb)
     g0, g1 = topology.gpu_offsets[frame.machine], topology.gpu_offsets[frame.machine + 1]
     s0, s1 = topology.series_offsets[topology.device_offsets[g0]], topology.series_offsets[topology.device_offsets[g1]]
     known, _, _ = known_time(runs, topology, s0, s1, frame.start, frame.end, False)

@@ -66,9 +66,7 @@ def cut(cost: Int64, start: Int64, end: Int64, from_ms: int, until_ms: int) -> t
     size = 0
     for k in range(len(cost)):
         whole = end[k] - start[k] <= LONGEST_WHOLE_MS
-        size += (
-            (1 if from_ms <= start[k] < until_ms else 0) if whole else _count(start[k], end[k], from_ms, until_ms)[1]
-        )
+        size += (1 if from_ms <= start[k] < until_ms else 0) if whole else _count(start[k], end[k], from_ms, until_ms)[1]
     line, begins, ends, nanos = (
         np.empty(size, np.int64),
         np.empty(size, np.int64),

@@ -25,8 +25,11 @@ class Runs(NamedTuple):
 
 
 class Reports(NamedTuple):
-    """Which series report a device together: series s is in family ``family[s]``, whose members are
-    ``members[offsets[f]:offsets[f+1]]``. ``yields[s]``: a device's own row that ends where pods' rows take its place."""
+    """Which series report a device together: series s is in family f = ``family[s]``.
+
+    The members of f are ``members[offsets[f]:offsets[f+1]]``. ``yields[s]``: a device's own row that
+    ends where pods' rows take its place.
+    """
 
     family: Int64
     offsets: Int64

@@ -53,7 +53,8 @@ def parse_cost(text: str) -> tuple[int, Decimal]:
             raise ValueError(f"the cost {text!r} is no number") from None
     if abs(nanos) > LARGEST_NANOS:
         raise ValueError(
-            f"the cost {text} does not fit: a line holds at most 9223372036.854775807 units either way; split the line or bill in a larger unit"
+            f"the cost {text} does not fit: a line holds at most 9223372036.854775807 units either way; "
+            "split the line or bill in a larger unit"
         )
     if residue and -residue.as_tuple().exponent > RESIDUE_SCALE:  # type: ignore[operator]
         raise ValueError(f"the cost {text!r} has more than {RESIDUE_SCALE} decimals")

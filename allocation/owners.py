@@ -31,7 +31,10 @@ class Rule:
 
 @dataclass(frozen=True)
 class Owners:
-    """All there is to say about owners. Sources and match keys: ``label:KEY``, ``annotation:KEY``, ``namespace``, ``pod``, ``workload``."""
+    """All there is to say about owners.
+
+    Sources and match keys are ``label:KEY``, ``annotation:KEY``, ``namespace``, ``pod`` and ``workload``.
+    """
 
     sources: Mapping[str, Sequence[str]] = field(default_factory=dict)
     rules: Sequence[Rule] = ()
@@ -55,14 +58,12 @@ def label_spellings(key: str) -> tuple[str, ...]:
 
 
 def describe(holders: pd.DataFrame, pods: pa.Table) -> pd.DataFrame:
-    """What the inventory knows of each holder (``namespace``, ``pod``, ``pod_uid``): the row of ``pods`` in ``place``, -1 for none.
+    """What the inventory knows of each holder : the row of ``pods`` in ``place``, -1 for none.
 
     A holder without a uid, or one whose uid the inventory does not have, is the pod of that name that was seen last.
     """
     known = pods.select(["namespace", "pod", "pod_uid", "seen_until"]).to_pandas().assign(place=np.arange(len(pods)))
-    exact = holders.merge(
-        known[["namespace", "pod", "pod_uid", "place"]], on=["namespace", "pod", "pod_uid"], how="left"
-    ).place
+    exact = holders.merge(known[["namespace", "pod", "pod_uid", "place"]], on=["namespace", "pod", "pod_uid"], how="left").place
     last = known.sort_values("seen_until").drop_duplicates(["namespace", "pod"], keep="last")[
         ["namespace", "pod", "pod_uid", "place"]
     ]
@@ -83,11 +84,7 @@ def _values(source: str, holders: pd.DataFrame, pods: pa.Table) -> "pd.Series[st
     found: pd.Series[str] = pd.Series(np.full(len(holders), None, dtype=object))
     for spelling in label_spellings(key):
         column = pods["labels" if kind == "label" else "annotations"]
-        said = (
-            pc.map_lookup(column.combine_chunks(), pa.scalar(spelling), "first")
-            if len(pods)
-            else pa.array([], pa.string())
-        )
+        said = pc.map_lookup(column.combine_chunks(), pa.scalar(spelling), "first") if len(pods) else pa.array([], pa.string())
         found = found.where(found.notna(), _objects(said.take(place)))
     return found.mask(found == "")
 
@@ -133,8 +130,5 @@ def _matches(rule: Rule, rows: pd.DataFrame, pods: pa.Table) -> np.ndarray:
         hit &= (rows.start_ms < rule.until_ms).to_numpy()
     for source, pattern in rule.match.items():
         said = _values(source, rows, pods)
-        hit &= (
-            said.fillna("").astype("str").str.match(fnmatch.translate(pattern)).to_numpy(np.bool_)
-            & said.notna().to_numpy()
-        )
+        hit &= said.fillna("").astype("str").str.match(fnmatch.translate(pattern)).to_numpy(np.bool_) & said.notna().to_numpy()
     return hit

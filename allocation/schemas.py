@@ -211,7 +211,7 @@ _HOLDER = (
 
 USAGE = Table(
     "usage",
-    "what one holder or bucket had of one device in one period of a node: the weights by which a line is split, in order of division",
+    "what one holder or bucket had of one device in one period of a node: weights in order of division",
     (
         _c("node_key", TEXT, "machine"),
         _c("node", TEXT, "node name"),
@@ -352,9 +352,7 @@ FINDINGS = Table(
     ),
 )
 
-TABLES = {
-    t.name: t for t in (LINE_ITEMS, SAMPLES, NODES, PODS, USAGE, CHARGEBACK, TEAM_MODEL, RECONCILIATION, FINDINGS)
-}
+TABLES = {t.name: t for t in (LINE_ITEMS, SAMPLES, NODES, PODS, USAGE, CHARGEBACK, TEAM_MODEL, RECONCILIATION, FINDINGS)}
 """Every table by name."""
 
 RESULTS = (CHARGEBACK, TEAM_MODEL, RECONCILIATION, FINDINGS)

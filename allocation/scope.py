@@ -21,7 +21,7 @@ BILL_CLUSTER = "_bill"
 GPU_FAMILIES = re.compile(
     r"^(ml\.)?(p[2-9]\w*|g[3-9]\w*|gr6\w*|inf\d\w*|trn\d\w*|dl1)[-.]|^(a2|a3|a4|a4x|g2|g4)-|^Standard_N[CDV]"
 )
-"""Instance families that carry accelerators; names of types not in the catalogue fall back on it. Source: the clouds' own lists."""
+"""Instance families that carry accelerators, for types that no catalogue knows. Source: the clouds' own lists."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,7 @@ def day_lines(lines: pa.Table, nodes: Mapping[str, pd.DataFrame], from_ms: int, 
 def _claims(nodes: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Which cluster and node each machine belongs to; one row a machine."""
     columns = ["node_key", "node", "node_id", "instance_type", "gpus", "configured", "gpu_resources", "has_series"]
-    claims = pd.concat([table.assign(cluster=name) for name, table in nodes.items()], ignore_index=True)[
-        [*columns, "cluster"]
-    ]
+    claims = pd.concat([table.assign(cluster=name) for name, table in nodes.items()], ignore_index=True)[[*columns, "cluster"]]
     shared = claims.drop_duplicates(["node_key", "cluster"]).groupby("node_key").cluster.agg(sorted)
     shared = shared[shared.map(len) > 1]
     if len(shared):
@@ -119,9 +117,7 @@ def expected_ms(parts: pd.DataFrame, lines: pa.Table, nodes: pd.DataFrame) -> pd
     """
     stated = lines["machine_ms"].to_pandas().to_numpy(np.float64, na_value=np.nan)[parts.line]
     length = (parts.end_ms - parts.start_ms).to_numpy(np.int64)
-    whole = (milliseconds(lines["charge_period_end"]) - milliseconds(lines["charge_period_start"]))[
-        parts.line
-    ] == length
+    whole = (milliseconds(lines["charge_period_end"]) - milliseconds(lines["charge_period_start"]))[parts.line] == length
     table = parts.assign(stated=np.where(whole, stated, np.nan))
     frames = table.groupby(["node_key", "start_ms", "end_ms"], as_index=False).agg(stated=("stated", "max"))
     seen = (
@@ -146,19 +142,17 @@ def _findings(lines: pa.Table, in_scope: npt.NDArray[np.bool_], from_ms: int, un
         cost = int(sum(lines["day_nanos"].to_numpy()[coarse].tolist()))
         found.append(
             Finding(
-                Code.COARSE_LINE, Severity.WARNING, "bill", f"{coarse.sum()} lines of nodes are longer than 25 hours and were cut into equal hours; export by the hour",
+                Code.COARSE_LINE, Severity.WARNING, "bill", "lines of nodes are longer than 25 hours and were cut into equal hours; export by the hour",
                 period, int(coarse.sum()), cost,
             )
         )  # fmt: skip
-    outside = (np.asarray(lines["rule"].to_pylist(), dtype=object) == "not_a_node") & lines[
-        "instance_type"
-    ].to_pandas().astype("str").str.match(GPU_FAMILIES.pattern).to_numpy(np.bool_)
+    outside = (np.asarray(lines["rule"].to_pylist(), dtype=object) == "not_a_node") & lines["instance_type"].to_pandas().astype(
+        "str"
+    ).str.match(GPU_FAMILIES.pattern).to_numpy(np.bool_)
     for resource in sorted(set(lines.filter(pa.array(outside))["resource_id"].to_pylist())):
         mine = outside & (np.asarray(lines["resource_id"].to_pylist(), dtype=object) == resource)
         cost = int(sum(lines["day_nanos"].to_numpy()[mine].tolist()))
-        evidence = (
-            "a GPU instance on the bill is no node of any configured cluster; add its cluster, or its id to nodes:"
-        )
+        evidence = "a GPU instance on the bill is no node of any configured cluster; add its cluster, or its id to nodes:"
         found.append(
             Finding(
                 Code.GPU_INSTANCE_OUTSIDE_CLUSTERS,

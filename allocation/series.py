@@ -31,9 +31,7 @@ _Floats = NDArray[np.float64]
 _Flat = tuple[_Ints, _Ints, _Floats]
 
 
-def clean(
-    labels: pa.Table, lengths: _Ints, timestamps_ms: _Ints, values: _Floats
-) -> tuple[pa.Table, tuple[Finding, ...]]:
+def clean(labels: pa.Table, lengths: _Ints, timestamps_ms: _Ints, values: _Floats) -> tuple[pa.Table, tuple[Finding, ...]]:
     """Series as delivered into the table ``samples``.
 
     Args:
@@ -53,9 +51,7 @@ def clean(
     flat, repeated = _ascending(flat)
     findings = [
         *_per_device(names, invalid, Code.INVALID_SAMPLES, Severity.WARNING, "values that cannot be true were dropped"),
-        *_per_device(
-            names, repeated, Code.DUPLICATE_SAMPLES, Severity.INFO, "samples of equal time; the largest stays"
-        ),
+        *_per_device(names, repeated, Code.DUPLICATE_SAMPLES, Severity.INFO, "samples of equal time; the largest stays"),
     ]
     return _table(names, flat), tuple(findings)
 

@@ -93,10 +93,8 @@ def step(runs: Runs, ids: Int64, place: Int64, t: int, end: int, series: Series)
 
 
 @njit(cache=True)
-def capacity(
-    runs: Runs, ids: Int64, place: Int64, start: int, end: int, series: Series, limits: Limits, holders: int
-) -> tuple[int, bool]:
-    """K of a device in a period and whether it is only a guess: the first rung of R6 that holds at any instant, its largest value."""
+def _largest_total(runs: Runs, ids: Int64, place: Int64, end: int, series: Series) -> int:
+    """The largest value of the device's ``total`` series in the period, or ABSENT."""
     total = ABSENT
     for j in range(len(ids)):
         if series.role[j] == instant.TOTAL:
@@ -104,6 +102,31 @@ def capacity(
             while p < runs.offsets[ids[j] + 1] and runs.start[p] < end:
                 total = max(total, runs.value[p])
                 p += 1
+    return total
+
+
+@njit(cache=True)
+def _sizes_now(series: Series, holders: int, reserve: int) -> tuple[int, int, int]:
+    """What the device shows of its size at an instant: used + free + reserved, used + free (or ABSENT), and the most in use."""
+    device = instant.device_values(series)
+    used = device.used if device.used != ABSENT else device.rows
+    pods = instant.holders_now(series, holders, device.used)
+    held = np.max(pods.memory) if len(pods.who) and not pods.container_level else np.sum(pods.memory)
+    least = max(used, held) + max(device.reserved, reserve, 0)
+    if used == ABSENT or device.free == ABSENT:
+        return ABSENT, ABSENT, least
+    visible = used + device.free
+    if device.includes_reserved:
+        return visible, visible, least
+    return (visible + device.reserved if device.reserved != ABSENT else ABSENT), visible, least
+
+
+@njit(cache=True)
+def capacity(
+    runs: Runs, ids: Int64, place: Int64, start: int, end: int, series: Series, limits: Limits, holders: int
+) -> tuple[int, bool]:
+    """K of a device in a period, by the first rung of R6 that holds at any instant; and whether it is only a guess."""
+    total = _largest_total(runs, ids, place, end, series)
     if total > 0:
         return total, False
     place = place.copy()
@@ -111,15 +134,8 @@ def capacity(
     t = start
     while t < end:
         after = step(runs, ids, place, t, end, series)
-        device = instant.device_values(series)
-        used = device.used if device.used != ABSENT else device.rows
-        pods = instant.holders_now(series, holders, device.used)
-        held = np.max(pods.memory) if len(pods.who) and not pods.container_level else np.sum(pods.memory)
-        if used != ABSENT and device.free != ABSENT:
-            visible = max(visible, used + device.free)
-            if device.reserved != ABSENT or device.includes_reserved:
-                whole = max(whole, used + device.free + (0 if device.includes_reserved else device.reserved))
-        least = max(least, max(used, held) + max(device.reserved, limits.reserved, 0))
+        now = _sizes_now(series, holders, limits.reserved)
+        whole, visible, least = max(whole, now[0]), max(visible, now[1]), max(least, now[2])
         t = after
     if whole > 0:
         return whole, False
@@ -130,7 +146,7 @@ def capacity(
 
 
 @njit(cache=True)
-def _mark_time(series: Series, t: int, dt: int, accounts: Int64) -> bool:
+def _mark_time(series: Series, dt: int, accounts: Int64) -> bool:
     """Books observed and imputed time of the device and of each holder; whether the device is known now (R9, R27)."""
     last = len(accounts) - 1
     known = np.zeros(len(accounts), np.int64)
@@ -149,9 +165,7 @@ def _mark_time(series: Series, t: int, dt: int, accounts: Int64) -> bool:
 
 
 @njit(cache=True)
-def _book_idle(
-    idle: int, dt: int, split: instant.Split, who: Int64, choice: Choice, accounts: Int64
-) -> tuple[int, int]:
+def _book_idle(idle: int, dt: int, split: instant.Split, who: Int64, choice: Choice, accounts: Int64) -> tuple[int, int]:
     """Idle to holders or to the device's bucket; what is pooled over the node is returned as a wide number."""
     n = len(who)
     if choice.idle == PROPORTIONAL:
@@ -173,9 +187,7 @@ def _book_overhead(overhead: int, dt: int, split: instant.Split, who: Int64, cho
         high, low = wide.multiply(overhead, dt)
         credit(accounts, len(accounts) - 1, OVERHEAD_AT, high, low)
     else:
-        share_out(
-            overhead, dt, split.weights, who, 0 if choice.overhead == EVEN else split.total, accounts, OVERHEAD_AT
-        )
+        share_out(overhead, dt, split.weights, who, 0 if choice.overhead == EVEN else split.total, accounts, OVERHEAD_AT)
 
 
 @njit(cache=True)
@@ -200,7 +212,7 @@ def sweep_device(
     while t < end:
         after = step(runs, ids, place, t, end, series)
         dt = after - t
-        if _mark_time(series, t, dt, accounts):
+        if _mark_time(series, dt, accounts):
             first, last = (t if first == ABSENT else first), after
             device = instant.device_values(series)
             reserved = instant.reserved_now(device, k, reserve)

@@ -40,9 +40,7 @@ def terms_of(policy: Policy) -> Terms:
     return Terms(choice, policy.stranded == "spread", policy.gpu_share_ppb, policy.min_coverage)
 
 
-def measure(
-    samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, periods: pd.DataFrame, policy: Policy
-) -> Measured:
+def measure(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, periods: pd.DataFrame, policy: Policy) -> Measured:
     """The weights of every period of the shard's machines.
 
     Args:
@@ -53,9 +51,7 @@ def measure(
         policy: the method's choices.
     """
     shard = build(samples, nodes, pods, sorted(set(periods.node_key)), policy)
-    runs = hold(
-        shard.offsets, shard.ts, shard.values, shard.reports, shard.alive, policy.max_hold_ms, policy.max_gap_ms
-    )
+    runs = hold(shard.offsets, shard.ts, shard.values, shard.reports, shard.alive, policy.max_hold_ms, policy.max_gap_ms)
     number = pd.Series(np.arange(len(shard.machines)), index=shard.machines.node_key)
     periods = periods.sort_values(["node_key", "start_ms", "end_ms"], ignore_index=True).assign(
         machine=lambda d: d.node_key.map(number)
@@ -83,9 +79,7 @@ def _space(shard: Shard, wanted: Int64, policy: Policy) -> Output:
     """Room for all rows that the frames can have; untouched room costs no memory."""
     topology = shard.topology
     machine_of_gpu = shard.gpus.machine.to_numpy(np.int64)
-    machine_of_device = (
-        machine_of_gpu[shard.devices.gpu.to_numpy(np.int64)] if len(shard.devices) else np.empty(0, np.int64)
-    )
+    machine_of_device = machine_of_gpu[shard.devices.gpu.to_numpy(np.int64)] if len(shard.devices) else np.empty(0, np.int64)
     held = np.diff(topology.device_holder_offsets)
     if policy.idle == "proportional":
         held = held + np.diff(topology.holder_offsets)[machine_of_device]
@@ -140,11 +134,7 @@ def _table(rows: Int64, periods: pd.DataFrame, shard: Shard) -> pa.Table:
         return wide.to_decimal_column(rows[:, column], rows[:, column + 1])
 
     def moment(column: str) -> pa.Array:
-        return (
-            pa.array(periods[column].to_numpy(np.int64)[frame] * 1000)
-            .cast(pa.timestamp("us"))
-            .cast(pa.timestamp("us", "UTC"))
-        )
+        return pa.array(periods[column].to_numpy(np.int64)[frame] * 1000).cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
 
     columns = {
         "node_key": _names(shard.machines.node_key, machine),
@@ -212,25 +202,37 @@ def _moment(ms: int) -> pd.Timestamp:
     return pd.Timestamp(int(ms), unit="ms", tz="UTC")
 
 
+def gib(size: float) -> str:
+    """Bytes in GiB, for people."""
+    return f"{size / _BYTES_PER_GIB:.3f}"
+
+
 def _evidence(code: int, group: pd.DataFrame, rows: Int64, device: int) -> str:
     seconds = group.a.sum() / 1000
     if code == frames.NOTE_OVER:
-        return f"pods claimed up to {group.b.max() / _BYTES_PER_GIB:.3f} of {group.c.max() / _BYTES_PER_GIB:.3f} GiB for {seconds:g} s; each was scaled down"
+        return f"pods claimed up to {gib(group.b.max())} of {gib(group.c.max())} GiB for {seconds:g} s; each was scaled down"
     if code == frames.NOTE_REPEATED:
         of_device = rows[np.isin(rows[:, frames.FRAME], group.frame) & (rows[:, frames.DEVICE] == device)]
         true = wide.to_float(of_device[:, frames.USED], of_device[:, frames.USED + 1]).sum()
         naive = wide.to_float(group.b.to_numpy(np.int64), group.c.to_numpy(np.int64)).sum()
-        return f"pods repeat the device's value for {seconds:g} s; counted once. A naive sum over all pods would charge {naive / _BYTES_PER_GIB / 1000:.0f} GiB-seconds in that time, of {true / _BYTES_PER_GIB / 1000:.0f} used in the periods"
+        return (
+            f"pods repeat the device's value for {seconds:g} s; it is counted once. A naive sum over pods would charge "
+            f"{gib(naive / 1000)} GiB-seconds in that time; {gib(true / 1000)} were used in those periods"
+        )
     if code == frames.NOTE_UNMAPPED:
-        return f"all pods show 0 bytes for {seconds:g} s while the device is in use; its memory was shared among them. Let the exporter see host process ids"
+        return (
+            f"all pods show 0 bytes for {seconds:g} s while the device is in use; its memory was shared among them. "
+            "Let the exporter see host process ids"
+        )
     if code == frames.NOTE_GUESS:
-        return f"no series and no configuration tell the memory of the device; {group.a.max() / _BYTES_PER_GIB:.3f} GiB, the most ever seen in use, stands for it. Set gpu_memory for the node"
+        return (
+            f"no series and no configuration tell the memory of the device; {gib(group.a.max())} GiB, the most ever seen in use, "
+            "stands for it. Set gpu_memory for the node"
+        )
     if code == frames.NOTE_LOW:
         return f"known {seconds:g} of {group.b.sum() / 1000:g} expected s; the rest is bucket unallocated, reason unknown_time"
     if code == frames.NOTE_MORE:
         return f"up to {group.a.max()} GPUs show values, the machine has {group.b.max()}; a card may have been swapped"
     if code == frames.NOTE_GPU:
-        return (
-            f"up to {group.a.max()} GPUs without any value in {len(group)} periods; their share is bucket unallocated"
-        )
+        return f"up to {group.a.max()} GPUs without any value in {len(group)} periods; their share is bucket unallocated"
     return "the node is on the bill and has no series that day; its whole cost is bucket unallocated"

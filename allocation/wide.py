@@ -26,7 +26,7 @@ def add(ah: int, al: int, bh: int, bl: int) -> tuple[int, int]:
 
 @njit(cache=True)
 def subtract(ah: int, al: int, bh: int, bl: int) -> tuple[int, int]:
-    """a - b for a >= b."""
+    """The difference a - b for a >= b."""
     low = al - bl
     return ah - bh + (low >> BITS), low & MASK
 
@@ -94,9 +94,7 @@ def from_decimal_column(column: pa.Array | pa.ChunkedArray) -> tuple[Int64, Int6
     """``decimal128(38, 0)`` without nulls as wide numbers (high, low)."""
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     words = [
-        np.frombuffer(c.buffers()[1], np.uint64)[2 * c.offset : 2 * (c.offset + len(c))].reshape(-1, 2)
-        for c in chunks
-        if len(c)
+        np.frombuffer(c.buffers()[1], np.uint64)[2 * c.offset : 2 * (c.offset + len(c))].reshape(-1, 2) for c in chunks if len(c)
     ]
     pairs = np.concatenate(words) if words else np.empty((0, 2), np.uint64)
     low = (pairs[:, 0] & np.uint64(MASK)).astype(np.int64)

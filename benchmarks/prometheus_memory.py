@@ -85,9 +85,7 @@ def write_series(path: Path) -> None:
             pod = f',namespace="ns",pod="train-{number}",container="main"' if number >= NODES * GPUS else ""
             labels = _LABELS.format(gpu=device % GPUS, uuid=device, node=device // GPUS, pod=pod)
             levels = np.repeat(random.integers(0, 80_000, len(times) // 20 + 1), 20)[: len(times)]
-            lines = pc.binary_join_element_wise(
-                f"DCGM_FI_DEV_FB_USED{labels}", pa.array(levels).cast(pa.string()), times, " "
-            )
+            lines = pc.binary_join_element_wise(f"DCGM_FI_DEV_FB_USED{labels}", pa.array(levels).cast(pa.string()), times, " ")
             file.write("\n".join(lines.to_pylist()) + "\n")
         file.write("# EOF\n")
 

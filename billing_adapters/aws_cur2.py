@@ -72,9 +72,7 @@ class AwsCur2Bill:
         """See ``base.BillSource``."""
         origin = Origin(self._options, delivery.delivery_id)
         batches = [
-            _lines(batch, origin)
-            for name in delivery.files
-            for batch in read_batches(self._store, name, _WANTED, _check_header)
+            _lines(batch, origin) for name in delivery.files for batch in read_batches(self._store, name, _WANTED, _check_header)
         ]
         return gathered(batches, self._options, self._negations(batches))
 
@@ -83,9 +81,7 @@ class AwsCur2Bill:
         if self._options.cost != "billed" or not batches:
             return []
         lines = pa.concat_tables([b.select(["line_type", "currency", "scope_rule", "cost_nanos"]) for b in batches])
-        negations = pc.and_(
-            pc.equal(lines["line_type"], "SavingsPlanNegation"), pc.equal(lines["scope_rule"], "no_resource")
-        )
+        negations = pc.and_(pc.equal(lines["line_type"], "SavingsPlanNegation"), pc.equal(lines["scope_rule"], "no_resource"))
         lines = lines.filter(negations)
         return [
             self._negation(code, lines.filter(pc.equal(lines["currency"], code))["cost_nanos"])
@@ -119,9 +115,7 @@ def _check_header(file: str, columns: Collection[str]) -> None:
             if "line_item_resource_id" in missing
             else "Add them to the export's query."
         )
-        raise AdapterError(
-            f"mandatory columns are missing: {', '.join(missing)}; columns: {there}", file=file, remedy=hint
-        )
+        raise AdapterError(f"mandatory columns are missing: {', '.join(missing)}; columns: {there}", file=file, remedy=hint)
 
 
 def _lines(batch: RowBatch, origin: Origin) -> pa.Table:
@@ -149,9 +143,7 @@ def _lines(batch: RowBatch, origin: Origin) -> pa.Table:
 def _descriptions(batch: RowBatch) -> dict[str, pa.Array]:
     """The columns that are passed on as they stand."""
     zone_region = pc.replace_substring_regex(batch.text("line_item_availability_zone"), r"[a-z]$", "")
-    tail = pc.struct_field(
-        pc.extract_regex(batch.text("line_item_usage_type"), USAGE_TYPES + r":(?P<type>[a-z0-9.-]+)$"), "type"
-    )
+    tail = pc.struct_field(pc.extract_regex(batch.text("line_item_usage_type"), USAGE_TYPES + r":(?P<type>[a-z0-9.-]+)$"), "type")
     nothing = pa.nulls(batch.rows, TEXT)
     return {
         "provider": pa.repeat(pa.scalar("aws", TEXT), batch.rows),
@@ -163,9 +155,7 @@ def _descriptions(batch: RowBatch) -> dict[str, pa.Array]:
         "service": batch.text("line_item_product_code"),
         "usage_type": batch.text("line_item_usage_type"),
         "resource_id": batch.text("line_item_resource_id"),
-        "instance_type": pc.coalesce(
-            batch.text("product_instance_type"), batch.nested("product", "instance_type"), tail
-        ),
+        "instance_type": pc.coalesce(batch.text("product_instance_type"), batch.nested("product", "instance_type"), tail),
         "usage_quantity": quantities(batch.text("line_item_usage_amount")),
         "usage_unit": batch.text("pricing_unit"),
     }

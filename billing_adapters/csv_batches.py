@@ -89,6 +89,4 @@ def _explained(error: pa.ArrowInvalid, file: str) -> AdapterError:
         return AdapterError(problem, file=file, row=int(ragged[1]), remedy="Have the file delivered or copied again.")
     if "UTF8" in text:
         return AdapterError("the file is not UTF-8 text", file=file, remedy="Export it as UTF-8.")
-    return AdapterError(
-        f"the file is no readable CSV ({text[:200]})", file=file, remedy="Have it delivered or copied again."
-    )
+    return AdapterError(f"the file is no readable CSV ({text[:200]})", file=file, remedy="Have it delivered or copied again.")

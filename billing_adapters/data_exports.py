@@ -53,9 +53,7 @@ def _manifests(there: Iterable[StoredFile], url: str) -> dict[date, str]:
         found[period] = file.name
     if not found:
         problem = "no metadata/BILLING_PERIOD=YYYY-MM/*Manifest.json is there"
-        raise AdapterError(
-            problem, file=url, remedy="Point billing.path at the export's own folder, with data/ and metadata/."
-        )
+        raise AdapterError(problem, file=url, remedy="Point billing.path at the export's own folder, with data/ and metadata/.")
     return found
 
 
@@ -69,9 +67,7 @@ def _complete(store: FileStore, manifest: str, period: date) -> tuple[str, ...]:
         if wait is not None:
             time.sleep(wait)
     problem = f"the manifest names files that are not there: {', '.join(missing[:3])}"
-    raise AdapterError(
-        problem, file=manifest, remedy="Run again when the delivery is complete, or have it delivered again."
-    )
+    raise AdapterError(problem, file=manifest, remedy="Run again when the delivery is complete, or have it delivered again.")
 
 
 def _missing(names: Sequence[str], there: Collection[str]) -> list[str]:

@@ -90,9 +90,7 @@ class LocalFiles:
                 raise changed(str(file))
             return file.open("rb")
         except OSError as error:
-            raise SourceUnavailableError(
-                str(file), f"cannot be read ({error.strerror})", setting="billing.path"
-            ) from error
+            raise SourceUnavailableError(str(file), f"cannot be read ({error.strerror})", setting="billing.path") from error
 
     def resolve(self, uri: str) -> str:
         """By the part from ``data/BILLING_PERIOD=`` on: an export copied to a disk keeps its manifest's text."""
@@ -118,17 +116,13 @@ def safe_name(name: str) -> str:
     """The same name, or an ``AdapterError`` where it could lead out of the root."""
     parts = name.split("/")
     if not name or "\\" in name or "\0" in name or "://" in name or any(part in ("", ".", "..") for part in parts):
-        raise AdapterError(
-            f"the file name {name!r} does not stay below the configured path", remedy="Nothing was read."
-        )
+        raise AdapterError(f"the file name {name!r} does not stay below the configured path", remedy="Nothing was read.")
     return name
 
 
 def changed(url: str) -> SourceUnavailableError:
     """A file was replaced between the listing and the reading."""
-    return SourceUnavailableError(
-        url, "changed while the delivery was read", setting="billing.path", remedy="Run again."
-    )
+    return SourceUnavailableError(url, "changed while the delivery was read", setting="billing.path", remedy="Run again.")
 
 
 def is_data(file: StoredFile) -> bool:

@@ -117,9 +117,7 @@ class FocusBill:
         if cost.lower() not in known:
             possible = [m for m in COST_METRICS if COST_COLUMNS[m].lower() in known]
             says = f"it can say {', '.join(possible)}" if possible else "it has no cost column of FOCUS"
-            raise AdapterError(
-                f"the column {cost} (cost: {self._options.cost}) is missing; {says}; columns: {there}", file=file
-            )
+            raise AdapterError(f"the column {cost} (cost: {self._options.cost}) is missing; {says}; columns: {there}", file=file)
         if missing:
             problem = f"mandatory columns are missing: {', '.join(missing)}; columns: {there}"
             raise AdapterError(problem, file=file, remedy="Switch them on in the export (FOCUS, with resource ids).")
@@ -163,9 +161,7 @@ def _descriptions(batch: RowBatch) -> dict[str, pa.Array]:
         "usage_type": pc.coalesce(batch.text("SkuMeter"), batch.text("SkuId")),
         "resource_id": batch.text("ResourceId"),
         "instance_type": pc.coalesce(batch.text("x_InstanceType"), *details),
-        "usage_quantity": quantities(
-            pc.if_else(consumed, batch.text("ConsumedQuantity"), batch.text("PricingQuantity"))
-        ),
+        "usage_quantity": quantities(pc.if_else(consumed, batch.text("ConsumedQuantity"), batch.text("PricingQuantity"))),
         "usage_unit": pc.coalesce(batch.text("ConsumedUnit"), batch.text("PricingUnit")),
     }
 

@@ -20,9 +20,7 @@ def scope_rules(batch: RowBatch, charge_category: pa.Array) -> pa.Array:
     category = batch.text("ServiceCategory")
     compute = pc.or_(pc.is_null(category), one_of(category, ["Compute"]))
     timed = pc.or_(ends_in_time(batch.text("ConsumedUnit")), ends_in_time(batch.text("PricingUnit")))
-    unused = [
-        one_of(batch.text(name), ["Unused"]) for name in ("CommitmentDiscountStatus", "CapacityReservationStatus")
-    ]
+    unused = [one_of(batch.text(name), ["Unused"]) for name in ("CommitmentDiscountStatus", "CapacityReservationStatus")]
     allocated = [pc.is_valid(batch.text(name)) for name in ("AllocatedMethodId", "AllocatedResourceId")]
     return first_rule(
         batch.rows,

@@ -51,9 +51,7 @@ def money(batch: RowBatch, texts: pa.Array, column: str) -> dict[str, pa.Array]:
     try:
         nanos, residues = to_nanos(texts)
     except CostError as error:
-        raise batch.error(
-            error.index, f"{column}: {error.problem}", "Correct the export or choose another cost."
-        ) from error
+        raise batch.error(error.index, f"{column}: {error.problem}", "Correct the export or choose another cost.") from error
     return {"cost_nanos": nanos, "cost_residue": residues}
 
 
@@ -94,9 +92,7 @@ def quantities(texts: pa.Array) -> pa.Array:
 
 def machine_milliseconds(quantity: pa.Array, states_machine: pa.Array, period: Mapping[str, pa.Array]) -> pa.Array:
     """Hours of a machine in ms, where ``states_machine`` holds and they fit into the line's period (R16)."""
-    length_us = pc.subtract(
-        pc.cast(period["charge_period_end"], pa.int64()), pc.cast(period["charge_period_start"], pa.int64())
-    )
+    length_us = pc.subtract(pc.cast(period["charge_period_end"], pa.int64()), pc.cast(period["charge_period_start"], pa.int64()))
     spent = pc.round(pc.multiply(quantity, 3_600_000.0))
     fits = pc.and_(pc.greater(quantity, 0.0), pc.less_equal(spent, pc.divide(pc.cast(length_us, pa.float64()), 1000.0)))
     return pc.cast(pc.if_else(sure(pc.and_(fits, states_machine)), spent, None), pa.int64())
@@ -149,17 +145,13 @@ def gathered(batches: Sequence[pa.Table], options: BillOptions, findings: Iterab
 
 def _cut(lines: pa.Table) -> list[Finding]:
     """What rounding to whole nanos cut, per file (R13)."""
-    cut = lines.select(["source_file", "currency", "cost_residue"]).filter(
-        pc.not_equal(lines["cost_residue"], _NOTHING)
-    )
+    cut = lines.select(["source_file", "currency", "cost_residue"]).filter(pc.not_equal(lines["cost_residue"], _NOTHING))
     findings = []
     for pair in cut.group_by(["source_file", "currency"]).aggregate([]).sort_by("source_file").to_pylist():
         mine = pc.and_(pc.equal(cut["source_file"], pair["source_file"]), pc.equal(cut["currency"], pair["currency"]))
         residues = cut.filter(mine)["cost_residue"]
         total = f"{exact_sum(residues):f}".rstrip("0").rstrip(".")
-        evidence = (
-            f"{len(residues)} costs have more than nine decimals; rounding each to whole nano-units cut {total} in sum"
-        )
+        evidence = f"{len(residues)} costs have more than nine decimals; rounding each to whole nano-units cut {total} in sum"
         findings.append(
             Finding(
                 Code.SUB_NANO_COST,

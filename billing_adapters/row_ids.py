@@ -34,9 +34,7 @@ def _hex_texts(words: npt.NDArray[np.unsignedinteger]) -> pa.Array:
     digits[:, 0::2] = _HEX[octets >> 4]
     digits[:, 1::2] = _HEX[octets & 15]
     offsets = np.arange(len(words) + 1, dtype=np.int64) * 32
-    whole = pa.Array.from_buffers(
-        pa.large_string(), len(words), [None, pa.py_buffer(offsets), pa.py_buffer(digits.reshape(-1))]
-    )
+    whole = pa.Array.from_buffers(pa.large_string(), len(words), [None, pa.py_buffer(offsets), pa.py_buffer(digits.reshape(-1))])
     return pc.cast(whole, pa.string())
 
 

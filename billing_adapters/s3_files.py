@@ -128,9 +128,7 @@ class S3Files:
             code = error.response.get("Error", {}).get("Code", "")
             if code in ("PreconditionFailed", "412"):
                 raise changed(url) from error
-            problem = _PROBLEMS.get(
-                code, f"the server answers {code}: {error.response.get('Error', {}).get('Message', '')}"
-            )
+            problem = _PROBLEMS.get(code, f"the server answers {code}: {error.response.get('Error', {}).get('Message', '')}")
             raise SourceUnavailableError(url, problem, setting="billing.path") from error
         except (sdk.BotoCoreError, ValueError) as error:
             network = isinstance(error, sdk.ConnectionError | sdk.HTTPClientError | ValueError) and self._endpoint

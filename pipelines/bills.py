@@ -43,16 +43,12 @@ def discover(settings: Settings) -> list[Bill]:
         options = options_of(entry, number)
         source = load_bill_source(entry.kind, options)
         for delivery in source.discover():
-            text = "\0".join(
-                (entry.kind, options.source_id, entry.cost, entry.currency or "", delivery.delivery_id, VERSION)
-            )
+            text = "\0".join((entry.kind, options.source_id, entry.cost, entry.currency or "", delivery.delivery_id, VERSION))
             found.append(Bill(source, delivery, hashlib.sha256(text.encode()).hexdigest()[:32]))
     return found
 
 
-def read_lines(
-    bills: Sequence[Bill], store: TableStore, start: datetime, end: datetime
-) -> tuple[pa.Table, list[Finding]]:
+def read_lines(bills: Sequence[Bill], store: TableStore, start: datetime, end: datetime) -> tuple[pa.Table, list[Finding]]:
     """The lines of all deliveries that touch ``[start, end)``. A delivery is parsed where the store does not have it yet."""
     tables = [LINE_ITEMS.empty()]
     first, until = pa.scalar(start, TIME), pa.scalar(end, TIME)
@@ -72,19 +68,20 @@ def _notices(lines: pa.Table, start: datetime, end: datetime) -> list[Finding]:
     period = (start, end)
     residue = lines["cost_residue"].filter(pc.not_equal(lines["cost_residue"], NO_RESIDUE))
     if len(residue):
-        evidence = f"{len(residue)} lines have more than nine decimals; {exact_sum(residue)} in all was cut and stands in reconciliation.rounding"
+        evidence = (
+            f"{len(residue)} lines have more than nine decimals; {exact_sum(residue)} in all was cut "
+            "and stands in reconciliation.rounding"
+        )
         found.append(Finding(Code.SUB_NANO_COST, Severity.INFO, "bill", evidence, period, len(residue)))
     negations = lines.filter(pc.and_(pc.equal(lines["line_type"], NEGATION), pc.equal(lines["cost_metric"], "billed")))
     if len(negations):
         cost = total_nanos(negations["cost_nanos"].to_numpy())
-        evidence = "savings-plan negations name no resource, so covered nodes stand at the on-demand price; choose `cost: effective`"
-        found.append(
-            Finding(Code.NEGATION_OUT_OF_SCOPE, Severity.WARNING, "bill", evidence, period, len(negations), cost)
+        evidence = (
+            "savings-plan negations name no resource, so covered nodes stand at the on-demand price; choose `cost: effective`"
         )
+        found.append(Finding(Code.NEGATION_OUT_OF_SCOPE, Severity.WARNING, "bill", evidence, period, len(negations), cost))
     currencies = sorted(lines["currency"].unique().to_pylist())
     if len(currencies) > 1:
         evidence = "lines of one day are in several currencies; nothing is added across them"
-        found.append(
-            Finding(Code.MIXED_CURRENCIES, Severity.WARNING, ", ".join(currencies), evidence, period, len(currencies))
-        )
+        found.append(Finding(Code.MIXED_CURRENCIES, Severity.WARNING, ", ".join(currencies), evidence, period, len(currencies)))
     return found

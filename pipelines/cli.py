@@ -1,4 +1,7 @@
-"""The command line: thin words over ``stages``. Exit codes: 0 done; 1 a terminal error; 2 wrong usage or settings; 3 a check failed."""
+"""The command line: thin words over ``stages``.
+
+Exit codes: 0 done; 1 a terminal error; 2 wrong usage or settings; 3 a check failed.
+"""
 
 import json
 import logging
@@ -99,9 +102,7 @@ def run(
     ] = False,
     accept_less_metrics: Annotated[
         bool,
-        typer.Option(
-            "--accept-less-metrics", help="Replace a partition although less is known now than when it was written."
-        ),
+        typer.Option("--accept-less-metrics", help="Replace a partition although less is known now than when it was written."),
     ] = False,
     form: OutputFormat = Format.TEXT,
 ) -> None:
@@ -151,9 +152,7 @@ def doctor(config: ConfigPath, form: OutputFormat = Format.TEXT) -> None:
 
 @app.command()
 def init(
-    path: Annotated[Path, typer.Argument(metavar="[FILE]", help="Where the configuration is written.")] = Path(
-        "chargeback.yaml"
-    ),
+    path: Annotated[Path, typer.Argument(metavar="[FILE]", help="Where the configuration is written.")] = Path("chargeback.yaml"),
     cluster: Annotated[str | None, typer.Option(help="Name of the Kubernetes cluster.")] = None,
     prometheus: Annotated[str | None, typer.Option(help="URL of a Prometheus, or path of an OpenMetrics file.")] = None,
     profile: Annotated[str | None, typer.Option(help="Exporter: dcgm or custom.")] = None,

@@ -6,7 +6,7 @@ Works without any of them, with less said: a node that nobody describes is joine
 import csv
 import re
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib.resources import files
 
@@ -33,12 +33,10 @@ def instance_types() -> dict[str, tuple[int, int]]:
 
 
 def _ms(value: int) -> datetime:
-    return pd.Timestamp(value, unit="ms", tz="UTC").to_pydatetime()
+    return EARLIEST + timedelta(milliseconds=value)
 
 
-def build_nodes(
-    series: Sequence[InfoSeries], configured: Sequence[NodeEntry], seen: Iterable[str], max_hold_ms: int
-) -> pa.Table:
+def build_nodes(series: Sequence[InfoSeries], configured: Sequence[NodeEntry], seen: Iterable[str], max_hold_ms: int) -> pa.Table:
     """The table ``nodes``: one row a stay of a machine under a name.
 
     A name means the machine of the latest ``kube_node_info`` at or before a time (before the first: the first).
@@ -83,10 +81,7 @@ def build_nodes(
                 )
             )
     described = {str(r["node"]) for r in rows}
-    rows += [
-        _node(n, n, (EARLIEST, LATEST), None, None, kinds.get(n), capacity.get(n))
-        for n in sorted(set(seen) - described)
-    ]
+    rows += [_node(n, n, (EARLIEST, LATEST), None, None, kinds.get(n), capacity.get(n)) for n in sorted(set(seen) - described)]
     rows.sort(key=lambda r: (str(r["node"]), r["alive_from"], str(r["node_id"])))
     ids = node_keys(pa.array([r["node_id"] for r in rows], pa.string())).to_pylist()
     for row, key in zip(rows, ids, strict=True):
@@ -170,8 +165,10 @@ def build_pods(series: Sequence[InfoSeries]) -> pa.Table:
 
 def _new_pod(key: tuple[str, str, str], s: InfoSeries) -> dict[str, object]:
     return {
-        "namespace": key[0], "pod": key[1], "pod_uid": key[2], "node": None, "seen_from": _ms(s.first_ms), "seen_until": _ms(s.last_ms),
-        "started_at": None, "ended_at": None, "workload_kind": None, "workload_name": None, "labels": [], "annotations": [], "requests": {},
+        "namespace": key[0], "pod": key[1], "pod_uid": key[2], "node": None,
+        "seen_from": _ms(s.first_ms), "seen_until": _ms(s.last_ms),
+        "started_at": None, "ended_at": None,
+        "workload_kind": None, "workload_name": None, "labels": [], "annotations": [], "requests": {},
     }  # fmt: skip
 
 
@@ -226,9 +223,7 @@ def pods_frame(pods: pa.Table) -> pd.DataFrame:
     frame = pods.drop_columns(["labels", "annotations"]).to_pandas()
     started = _column_ms(pods, "started_at")
     frame["seen_ms"] = (
-        _column_ms(pods, "seen_from")
-        .where(started.isna(), started.combine(_column_ms(pods, "seen_from"), min))
-        .astype("int64")
+        _column_ms(pods, "seen_from").where(started.isna(), started.combine(_column_ms(pods, "seen_from"), min)).astype("int64")
     )
     return frame.assign(started_ms=started, ended_ms=_column_ms(pods, "ended_at"))
 

@@ -99,8 +99,7 @@ def _noting(
 def _from_store(detail: object) -> Fetched:
     assert isinstance(detail, dict)  # noqa: S101
     findings = tuple(
-        Finding(Code(c), Severity(s), subject, evidence, None, count)
-        for c, s, subject, evidence, count in detail["findings"]
+        Finding(Code(c), Severity(s), subject, evidence, None, count) for c, s, subject, evidence, count in detail["findings"]
     )
     return Fetched(str(detail["fingerprint"]), tuple(detail["nodes"]), findings, reused=True)
 

@@ -289,9 +289,7 @@ class OwnersEntry(_Section):
     model: list[str] = []
     cost_center: list[str] = []
     rules: list[OwnerRule] = []
-    buckets: dict[Literal["idle", "overhead", "stranded", "host", "unallocated"], BucketOwner] = Field(
-        default_factory=dict
-    )
+    buckets: dict[Literal["idle", "overhead", "stranded", "host", "unallocated"], BucketOwner] = Field(default_factory=dict)
 
 
 class StorageEntry(_Section):
@@ -318,7 +316,7 @@ class Settings(BaseSettings):
     @classmethod
     def settings_customise_sources(
         cls,
-        settings_cls: type[BaseSettings],
+        settings_cls: type[BaseSettings],  # noqa: ARG003
         init_settings: PydanticBaseSettingsSource,
         env_settings: PydanticBaseSettingsSource,
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
@@ -340,9 +338,7 @@ class Settings(BaseSettings):
         for cluster in self.clusters:
             if cluster.name == name:
                 return cluster
-        raise SettingsError(
-            f"no cluster {name!r} in the configuration; {nearest(name, [c.name for c in self.clusters])}"
-        )
+        raise SettingsError(f"no cluster {name!r} in the configuration; {nearest(name, [c.name for c in self.clusters])}")
 
 
 def secret(value: SecretFromEnv, *, setting: str) -> str:
@@ -366,9 +362,7 @@ def load_settings(path: Path) -> Settings:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise SettingsError(
-            f"{path}: cannot be read ({error.strerror}); name an existing configuration file"
-        ) from error
+        raise SettingsError(f"{path}: cannot be read ({error.strerror}); name an existing configuration file") from error
     try:
         values = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -419,7 +413,7 @@ def _keys_at(loc: tuple[int | str, ...]) -> list[str]:
     return [f.alias or name for name, f in here.model_fields.items()]
 
 
-def _model_in(annotation: Any) -> type[BaseModel] | None:
+def _model_in(annotation: object) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     if get_origin(annotation) in (list, dict, Union, types.UnionType, Annotated):

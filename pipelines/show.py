@@ -80,8 +80,7 @@ def _owners(metric: str, currency: str, rows: pd.DataFrame) -> Table:
 
 def _reconciled(found: RunSummary) -> pa.Table:
     tables = [
-        r.reconciliation.select(["cost_metric", "currency", "state", "rule", "cost_in", "cost_out"])
-        for r in found.partitions
+        r.reconciliation.select(["cost_metric", "currency", "state", "rule", "cost_in", "cost_out"]) for r in found.partitions
     ]
     return (
         pa.concat_tables(tables)
@@ -96,9 +95,7 @@ def _tell_reconciliation(found: RunSummary, console: Console) -> None:
         [("cost_metric", "ascending"), ("currency", "ascending"), ("state", "ascending"), ("rule", "ascending")]
     ).to_pylist():
         rule = f" ({row['rule']})" if row["rule"] else ""
-        console.print(
-            f"bill {row['state']}{rule}: {row['cost_in_sum']} {row['currency']} {row['cost_metric']}", highlight=False
-        )
+        console.print(f"bill {row['state']}{rule}: {row['cost_in_sum']} {row['currency']} {row['cost_metric']}", highlight=False)
 
 
 def _tell_findings(found: RunSummary, console: Console) -> None:

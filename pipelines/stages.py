@@ -113,7 +113,8 @@ def measure_day(walk: Walk, scope: DayLines, cluster: str, day: date, nodes: pd.
     parts = scope.parts[scope.parts.cluster == cluster]
     periods = expected_ms(parts, scope.lines, nodes)
     pods = pods_frame(_read(walk, "pods", day, cluster))
-    tables, findings, seen = [USAGE.empty()], [], set()
+    tables, seen = [USAGE.empty()], set()
+    findings: list[Finding] = []
     for samples in _shards(walk, day, cluster):
         names = set(samples["node"].unique().to_pylist())
         keys = set(nodes[nodes.node.isin(names)].node_key)
@@ -148,9 +149,7 @@ def _without_bill(nodes: pd.DataFrame, parts: pd.DataFrame, day: date) -> list[F
     """Nodes with series that no line of the day names."""
     period = (day_start(day), day_start(day) + DAY)
     names = sorted(set(nodes[nodes.has_series & ~nodes.node_key.isin(parts.node_key)].node))
-    evidence = (
-        "the node has series and no line of the day's bill names it; nothing is split. Is the bill's export complete?"
-    )
+    evidence = "the node has series and no line of the day's bill names it; nothing is split. Is the bill's export complete?"
     return [Finding(Code.NODE_WITHOUT_BILL, Severity.WARNING, str(name), evidence, period) for name in names]
 
 
@@ -162,12 +161,12 @@ def owners_of(entry: OwnersEntry) -> Owners:
         return None if moment is None else round(moment.timestamp() * 1000)
 
     rules = [
-        Rule(
-            r.match, {f: getattr(r, f) for f in fields if getattr(r, f)}, instant(r.valid_from), instant(r.valid_until)
-        )
+        Rule(r.match, {f: getattr(r, f) for f in fields if getattr(r, f)}, instant(r.valid_from), instant(r.valid_until))
         for r in entry.rules
     ]
-    buckets = {name: {f: getattr(b, f) for f in fields if getattr(b, f)} for name, b in entry.buckets.items()}
+    buckets: dict[str, dict[str, str]] = {
+        str(name): {f: getattr(b, f) for f in fields if getattr(b, f)} for name, b in entry.buckets.items()
+    }
     return Owners({f: tuple(getattr(entry, f)) for f in fields}, tuple(rules), buckets)
 
 
@@ -203,9 +202,7 @@ class Results:
     @property
     def known_seconds(self) -> float:
         """How much of the day is known: of each device and period the longest time any of its rows was held."""
-        rows = self.chargeback.select(
-            ["node_id", "gpu_uuid", "gpu_instance", "charge_period_start", "charge_period_end"]
-        )
+        rows = self.chargeback.select(["node_id", "gpu_uuid", "gpu_instance", "charge_period_start", "charge_period_end"])
         held = pc.add(self.chargeback["observed_seconds"], self.chargeback["imputed_seconds"])
         most = rows.append_column("held", held).group_by(rows.column_names).aggregate([("held", "max")])
         return float(pc.sum(most["held_max"]).as_py() or 0.0)
@@ -225,9 +222,7 @@ def charge_day(
         return CHARGEBACK.empty(), []
     stamp = chargeback_tables.Stamp(walk.policy.policy_id, run_id)
     pods = _read(walk, "pods", day, cluster)
-    table, unowned = chargeback_tables.charge(
-        scope.lines, parts, measured.usage, pods, owners_of(walk.settings.owners), stamp
-    )
+    table, unowned = chargeback_tables.charge(scope.lines, parts, measured.usage, pods, owners_of(walk.settings.owners), stamp)
     return table, unowned
 
 
@@ -300,12 +295,10 @@ _REASONS = {
 
 
 def price(findings: Sequence[Finding], chargeback: pa.Table) -> list[Finding]:
-    """Names the money that hangs on findings about nodes and devices: what is unallocated for that reason, else what they cost."""
+    """Names the money that hangs on findings: what is unallocated for that reason, else what the device cost."""
     if not len(chargeback):
         return list(findings)
-    rows = chargeback.select(
-        ["node", "gpu_uuid", "gpu_instance", "reason", "currency", "cost_metric", "used_cost", "cost"]
-    )
+    rows = chargeback.select(["node", "gpu_uuid", "gpu_instance", "reason", "currency", "cost_metric", "used_cost", "cost"])
     sums = rows.group_by(["node", "gpu_uuid", "gpu_instance", "reason", "currency", "cost_metric"]).aggregate(
         [("used_cost", "sum"), ("cost", "sum")]
     )
@@ -355,15 +348,13 @@ def publish(walk: Walk, results: Results) -> None:
     known = results.known_seconds
     if known < before * KEEPS_AT_LEAST and not walk.accept_less_metrics:
         raise ChargebackError(
-            f"{results.partition}: the series tell {known:g} s of device time now and told {before:g} s when the partition was written; "
+            f"{results.partition}: the series tell {known:g} s of device time now and told {before:g} s when it was written; "
             "retention may have passed. Keep the stored samples (no --refetch), or accept it with --accept-less-metrics"
         )
     rows = {name: getattr(results, name) for name in RESULT_TABLES}
     for name, table in rows.items():
         detail = {"run_id": results.run_id, "rows": len(table), "deliveries": list(results.deliveries)}
-        walk.store.write(
-            name, results.partition, table, detail | ({"known_seconds": known} if name == "chargeback" else {})
-        )
+        walk.store.write(name, results.partition, table, detail | ({"known_seconds": known} if name == "chargeback" else {}))
 
 
 @dataclass
@@ -378,15 +369,11 @@ class RunSummary:
         return any(r.has_errors for r in self.partitions)
 
 
-def run_day(
-    walk: Walk, day: date, clusters: Sequence[str] | None = None, bills: Sequence[Bill] | None = None
-) -> list[Results]:
+def run_day(walk: Walk, day: date, clusters: Sequence[str] | None = None, bills: Sequence[Bill] | None = None) -> list[Results]:
     """One UTC day from end to end: read, fetch, compute everything, then write. A failure before that leaves all as it was."""
     bill = read_day(walk, day, bills)
     wanted = [c.name for c in walk.settings.clusters] if clusters is None else list(clusters)
-    fetched = {
-        c.name: fetch_day(walk, bill, c, again=walk.refetch and c.name in wanted) for c in walk.settings.clusters
-    }
+    fetched = {c.name: fetch_day(walk, bill, c, again=walk.refetch and c.name in wanted) for c in walk.settings.clusters}
     results = list(compute(walk, bill, fetched, [*wanted, BILL_CLUSTER]))
     for result in results:
         publish(walk, result)
@@ -396,7 +383,5 @@ def run_day(
 def _read(walk: Walk, table: str, day: date, cluster: str) -> pa.Table:
     data = walk.store.read(table, Partition(day, cluster))
     if data is None:
-        raise ChargebackError(
-            f"{walk.store.place(table)}: the partition {day}|{cluster} is not there; run its samples first"
-        )
+        raise ChargebackError(f"{walk.store.place(table)}: the partition {day}|{cluster} is not there; run its samples first")
     return data

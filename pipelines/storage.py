@@ -1,8 +1,8 @@
 """Parquet by table, date and cluster in a folder or an object store; a partition is written whole or not at all.
 
-Layout: ``TABLE/date=YYYY-MM-DD/cluster=NAME/part-0.parquet`` beside ``_commit.json``. On disk a file is written aside and renamed.
-An object store shows an object when it is whole, and the marker comes last. A partition without its marker, or whose marker
-names other bytes, is not there. Names are percent-encoded, so none leaves its folder.
+Layout: ``TABLE/date=YYYY-MM-DD/cluster=NAME/part-0.parquet`` beside ``_commit.json``. On disk a file is written aside and
+renamed. An object store shows an object when it is whole, and the marker comes last. A partition without its marker is not
+there. Names are percent-encoded, so none leaves its folder.
 """
 
 import hashlib
@@ -61,9 +61,7 @@ class TableStore:
         """Where a table's partitions are, for people."""
         return f"{self.location.rstrip('/')}/{table}"
 
-    def write(
-        self, table: str, partition: Partition, data: pa.Table, detail: Mapping[str, object] | None = None
-    ) -> None:
+    def write(self, table: str, partition: Partition, data: pa.Table, detail: Mapping[str, object] | None = None) -> None:
         """Replaces a partition whole."""
         self.write_parts(table, partition, iter([data]), detail)
 
@@ -72,9 +70,7 @@ class TableStore:
     ) -> Commit:
         """Replaces a partition by one file a part, each read from the iterator when the one before is written."""
         folder = f"{self._root}/{table}/{partition.path}"
-        aside = (
-            f"{self._root}/{table}/.aside-{os.getpid()}-{partition.day.isoformat()}-{quote(partition.cluster, safe='')}"
-        )
+        aside = f"{self._root}/{table}/.aside-{os.getpid()}-{partition.day.isoformat()}-{quote(partition.cluster, safe='')}"
         target = aside if self._local else folder
         with self._reaching():
             self._fs.create_dir(target, recursive=True)
@@ -152,9 +148,7 @@ class TableStore:
     def partitions(self, table: str) -> Sequence[Partition]:
         """The whole partitions of a table, in order."""
         with self._reaching():
-            found = self._fs.get_file_info(
-                fs.FileSelector(f"{self._root}/{table}", recursive=True, allow_not_found=True)
-            )
+            found = self._fs.get_file_info(fs.FileSelector(f"{self._root}/{table}", recursive=True, allow_not_found=True))
         paths = [info.path.split("/")[-3:-1] for info in found if info.base_name == COMMIT]
         keys = [
             Partition(date.fromisoformat(day.removeprefix("date=")), unquote(cluster.removeprefix("cluster=")))

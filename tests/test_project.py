@@ -32,9 +32,7 @@ def test_readme_has_two_single_lines_that_set_everything_up() -> None:
     quick_start, tests = install_lines()
     assert "\n" not in quick_start + tests
     assert "-r requirements.lock" in quick_start
-    assert quick_start.endswith(
-        "gpu-chargeback run examples/quickstart/chargeback.yaml --from 2026-10-01 --until 2026-10-02"
-    )
+    assert quick_start.endswith("gpu-chargeback run examples/quickstart/chargeback.yaml --from 2026-10-01 --until 2026-10-02")
     assert "-r requirements-dev.lock" in tests
     assert tests.endswith(".venv/bin/pytest")
 

@@ -35,23 +35,17 @@ def series() -> Series:
     for line in (FOLDER / "metrics.om").read_text(encoding="utf-8").splitlines():
         if match := re.fullmatch(r"(\w+)\{(.*)\} (\d+) (\d+)", line):
             found[match[1], match[2]].append((int(match[4]) - DAY_START, int(match[3])))
-    return [
-        (metric, dict(re.findall(r'(\w+)="([^"]*)"', labels)), samples) for (metric, labels), samples in found.items()
-    ]
+    return [(metric, dict(re.findall(r'(\w+)="([^"]*)"', labels)), samples) for (metric, labels), samples in found.items()]
 
 
 def used(series: Series, **wanted: str) -> Series:
     return [
-        s
-        for s in series
-        if s[0] == "DCGM_FI_DEV_FB_USED" and all(s[1].get(name, "") == value for name, value in wanted.items())
+        s for s in series if s[0] == "DCGM_FI_DEV_FB_USED" and all(s[1].get(name, "") == value for name, value in wanted.items())
     ]
 
 
 def cost(bill: list[Labels], resource: str, category: str = "Usage", unit: str = "Hours") -> Decimal:
-    chosen = (
-        b for b in bill if (b["ResourceId"], b["ChargeCategory"], b["ConsumedUnit"]) == (resource, category, unit)
-    )
+    chosen = (b for b in bill if (b["ResourceId"], b["ChargeCategory"], b["ConsumedUnit"]) == (resource, category, unit))
     return sum((Decimal(b["EffectiveCost"]) for b in chosen), Decimal())
 
 
@@ -120,11 +114,7 @@ def test_exporter_gaps(series: Series, node: str, last: str, following: str) -> 
 
 
 def test_mig_instances_leave_a_quarter_of_the_card(series: Series) -> None:
-    free = {
-        labels["GPU_I_ID"]: samples
-        for metric, labels, samples in series
-        if metric.endswith("FREE") and "GPU_I_ID" in labels
-    }
+    free = {labels["GPU_I_ID"]: samples for metric, labels, samples in series if metric.endswith("FREE") and "GPU_I_ID" in labels}
     sizes = {}
     for _, labels, samples in used(series, UUID="GPU-b1c7d350"):
         totals = {value + other for (_, value), (_, other) in zip(samples, free[labels["GPU_I_ID"]], strict=True)}
@@ -137,9 +127,7 @@ def test_savings_plan_moves_money_but_not_the_total(bill: list[Labels]) -> None:
     covered = [b for b in bill if b["ResourceId"] == GPU_A and b["PricingCategory"] == "Committed"]
     assert len(covered) == 24
     assert {(b["BilledCost"], b["EffectiveCost"], b["ListCost"]) for b in covered} == {("0", "3.744", "5.76")}
-    assert {b["CommitmentDiscountId"] for b in covered} == {
-        b["ResourceId"] for b in bill if b["ChargeCategory"] == "Purchase"
-    }
+    assert {b["CommitmentDiscountId"] for b in covered} == {b["ResourceId"] for b in bill if b["ChargeCategory"] == "Purchase"}
     totals = {sum(Decimal(b[column]) for b in bill) for column in ("BilledCost", "EffectiveCost")}
     assert totals == {Decimal("506.656")}
 

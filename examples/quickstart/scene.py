@@ -74,12 +74,8 @@ NODES = {
 }
 
 EMBEDDER = {"label_team": "search", "label_model": "embed-large"}
-EMBEDDER_BEFORE = Pod(
-    "gpu-a", "search", "embedder-0", "7c1d6b52", "StatefulSet", "embedder", EMBEDDER, last=at("13:02")
-)
-EMBEDDER_AFTER = Pod(
-    "gpu-a", "search", "embedder-0", "e4902fa8", "StatefulSet", "embedder", EMBEDDER, first=at("13:06")
-)
+EMBEDDER_BEFORE = Pod("gpu-a", "search", "embedder-0", "7c1d6b52", "StatefulSet", "embedder", EMBEDDER, last=at("13:02"))
+EMBEDDER_AFTER = Pod("gpu-a", "search", "embedder-0", "e4902fa8", "StatefulSet", "embedder", EMBEDDER, first=at("13:06"))
 CHAT = Pod(
     "gpu-a",
     "assistant",
@@ -98,9 +94,7 @@ RERANKER = Pod(
     "reranker-84c9",
     {"label_team": "search", "label_app_kubernetes_io_name": "reranker"},
 )
-TAGGER = Pod(
-    "gpu-a", "support", "tagger-5b77-p9wlc", "c83e5d10", "ReplicaSet", "tagger-5b77", {"label_team": "support"}
-)
+TAGGER = Pod("gpu-a", "support", "tagger-5b77-p9wlc", "c83e5d10", "ReplicaSet", "tagger-5b77", {"label_team": "support"})
 OCR = Pod(
     "gpu-a",
     "documents",
@@ -131,9 +125,7 @@ DRAFT = Pod(
     {"label_team": "assistant", "label_model": "draft-1b"},
     "nvidia_com_mig_2g_48gb",
 )
-NOTEBOOK = Pod(
-    "gpu-b", "notebooks", "notebook-lin-0", "0e7d19a6", "StatefulSet", "notebook-lin", {}, "nvidia_com_mig_1g_24gb"
-)
+NOTEBOOK = Pod("gpu-b", "notebooks", "notebook-lin-0", "0e7d19a6", "StatefulSet", "notebook-lin", {}, "nvidia_com_mig_1g_24gb")
 SIMULATION = Pod(
     "gpu-c",
     "research",
@@ -184,9 +176,7 @@ def rows() -> list[Row]:
     a2, a3 = device("GPU-a2d85c0f", A10G), device("GPU-a37b61e8", A10G)
     b0, b1 = device("GPU-b04f9a2e", RTX), device("GPU-b1c7d350", RTX)
     embed, shared = wave(9_300, 2_600, 5 * HOUR, 1), wave(14_200, 4_800, 7 * HOUR, 2)
-    sharers = [
-        Row("gpu-a", {**a1, "vgpu": str(n)}, 22_502, shared, pod) for n, pod in enumerate((CHAT, RERANKER, TAGGER))
-    ]
+    sharers = [Row("gpu-a", {**a1, "vgpu": str(n)}, 22_502, shared, pod) for n, pod in enumerate((CHAT, RERANKER, TAGGER))]
     wide, narrow = {"GPU_I_PROFILE": "2g.48gb", "GPU_I_ID": "1"}, {"GPU_I_PROFILE": "1g.24gb", "GPU_I_ID": "5"}
     return [
         Row("gpu-a", a0, 22_502, embed, EMBEDDER_BEFORE, end=at("13:04")),

@@ -91,9 +91,7 @@ def node_groups(nodes: Sequence[str], size: int) -> Iterator[tuple[str, ...]]:
         yield tuple(names[first : first + size])
 
 
-def count_roles(
-    profile: Profile, series: Iterable[tuple[str, Mapping[str, str]]], exported: frozenset[str]
-) -> list[RoleCount]:
+def count_roles(profile: Profile, series: Iterable[tuple[str, Mapping[str, str]]], exported: frozenset[str]) -> list[RoleCount]:
     """How many of these series stand behind each role; a role of the profile that has none is there with 0."""
     counts = {(rule.role, rule.metric): 0 for rule in profile.rules}
     for metric, labels in series:
@@ -106,7 +104,5 @@ def count_roles(
 def series_without_node(metrics: Iterable[str], profile: Profile, cluster: str) -> list[Finding]:
     """A finding for each metric that has series on which no label names the node: nothing can be charged on them."""
     labels = ", ".join(profile.device.node)
-    text = (
-        f"cluster {cluster}: series carry none of the labels {labels}, so they belong to no node; add one when scraping"
-    )
+    text = f"cluster {cluster}: series carry none of the labels {labels}, so they belong to no node; add one when scraping"
     return [Finding(Code.NO_SERIES, Severity.WARNING, metric, text) for metric in sorted(metrics)]

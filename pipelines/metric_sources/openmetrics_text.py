@@ -17,9 +17,7 @@ from allocation.errors import SeriesError
 _NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _SERIES = rf"{_NAME}(?:\{{(?:[^\"{{}}]|{_QUOTED})*\}})?"
-_NUMBER = (
-    r"^[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[nN][aA][nN]|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?)$"
-)
+_NUMBER = r"^[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[nN][aA][nN]|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?)$"
 _SAMPLE_WITH_EXEMPLAR = rf"^(?P<sample>{_SERIES} [^ ]+ [^ ]+) # \{{.*$"
 _LABEL = re.compile(rf"([a-zA-Z_][a-zA-Z0-9_]*)=({_QUOTED})(?:,|$)")
 _ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}

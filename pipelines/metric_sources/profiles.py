@@ -104,9 +104,7 @@ class Profile:
         node, gpu = _first(labels, self.device.node), _first(labels, self.device.gpu)
         if not node or not gpu:
             return []
-        instance, profile, model = (
-            _first(labels, n) for n in (self.device.instance, self.device.profile, self.device.model)
-        )
+        instance, profile, model = (_first(labels, n) for n in (self.device.instance, self.device.profile, self.device.model))
         found = []
         for rule in self.rules:
             role, holder = self._role(rule, labels, exported=exported) if rule.metric == metric else (None, Holder())

@@ -88,9 +88,7 @@ class PrometheusSource:
         """The series of kube-state-metrics in the window, reduced chunk by chunk."""
         reducer = InfoReducer(self._max_gap_ms)
         queries = [
-            query
-            for metric in INVENTORY_METRICS
-            for query in self._chunks(metric, selector(metric, self._entry.match), window)
+            query for metric in INVENTORY_METRICS for query in self._chunks(metric, selector(metric, self._entry.match), window)
         ]
         for metric, points in self._fetch(queries):
             reducer.add(metric, *points)

@@ -67,9 +67,7 @@ class BearerFile(AuthBase):
         try:
             token = self._path.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise SettingsError(
-                f"{self._setting}: {self._path} cannot be read as a token; name a readable file"
-            ) from error
+            raise SettingsError(f"{self._setting}: {self._path} cannot be read as a token; name a readable file") from error
         return BearerToken(token)(request)
 
 
@@ -183,9 +181,7 @@ class PrometheusApi:
     def _unreached(self, error: requests.exceptions.RequestException) -> SourceUnavailableError:
         text = str(error)
         if isinstance(error, requests.exceptions.SSLError):
-            return self._error(
-                f"no trusted TLS connection: {_one_line(text)}", "tls", "Name the authority in tls.ca_file."
-            )
+            return self._error(f"no trusted TLS connection: {_one_line(text)}", "tls", "Name the authority in tls.ca_file.")
         if isinstance(error, requests.exceptions.ConnectTimeout):
             return self._error("cannot be reached: no connection in time", "url", "Check address, port and firewall.")
         if isinstance(error, requests.exceptions.Timeout) or "timed out" in text:
@@ -193,9 +189,7 @@ class PrometheusApi:
                 f"no answer within {self._timeout_s:g} s", "timeout", "Choose a longer timeout or a shorter chunk."
             )
         if "refused" in text:
-            return self._error(
-                "cannot be reached: connection refused", "url", "Check address and port, and that it runs."
-            )
+            return self._error("cannot be reached: connection refused", "url", "Check address and port, and that it runs.")
         if "resolve" in text or "Name or service" in text:
             return self._error("cannot be reached: the host name is not known", "url", "Check the address.")
         return self._error(f"cannot be reached: {_one_line(text)}", "url", "Check address and port.")

@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 _BYTES_OF_SHORTEST_POINT = 8
 _MOST_TIME_DIGITS = 12
 _MS_DIGITS = 3
-_EXACT_DIGITS = (
-    15  # a whole number of so many digits, and a power of ten up to it, are exact floats: so is one division
-)
+_EXACT_DIGITS = 15  # a whole number of so many digits, and a power of ten up to it, are exact floats: so is one division
 
 
 class Answer(msgspec.Struct):
@@ -130,13 +128,7 @@ def read_plain(text: NDArray[np.uint8], times: NDArray[np.int64], values: NDArra
         if text[i] != ord("["):
             return -1
         ms, whole, after, i = _decimal(text, i + 1)
-        if (
-            whole == 0
-            or whole > _MOST_TIME_DIGITS
-            or after > _MS_DIGITS
-            or text[i] != ord(",")
-            or text[i + 1] != ord('"')
-        ):
+        if whole == 0 or whole > _MOST_TIME_DIGITS or after > _MS_DIGITS or text[i] != ord(",") or text[i + 1] != ord('"'):
             return -1
         number, digits, decimals, i = _decimal(text, i + 2)
         if digits == 0 or digits + decimals > _EXACT_DIGITS or text[i] != ord('"') or text[i + 1] != ord("]"):

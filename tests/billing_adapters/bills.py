@@ -111,9 +111,7 @@ def write_export(root: Path, files: Mapping[str, bytes], *, named: Sequence[str]
     return root
 
 
-def parse_all(
-    kind: str, path: Path | str, *, cost: str = "billed", currency: str | None = None, **more: str
-) -> ParsedBill:
+def parse_all(kind: str, path: Path | str, *, cost: str = "billed", currency: str | None = None, **more: str) -> ParsedBill:
     """The single delivery that stands at a place."""
     source = load_bill_source(kind, BillOptions("bill", str(path), cost, currency, **more))
     (delivery,) = source.discover()

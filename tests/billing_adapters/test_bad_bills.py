@@ -36,9 +36,7 @@ FOCUS_ROWS: list[tuple[dict[str, str], list[str]]] = [
 
 
 @pytest.mark.parametrize(("change", "parts"), FOCUS_ROWS, ids=lambda v: str(v)[:50])
-def test_a_focus_row_that_cannot_be_read_names_file_and_row(
-    tmp_path: Path, change: dict[str, str], parts: list[str]
-) -> None:
+def test_a_focus_row_that_cannot_be_read_names_file_and_row(tmp_path: Path, change: dict[str, str], parts: list[str]) -> None:
     path = write(tmp_path / "bill.csv", focus_bytes({}, {}, change, {}))
     with pytest.raises(AdapterError) as caught:
         parse_all("focus", path)

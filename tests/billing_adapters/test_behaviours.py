@@ -61,8 +61,6 @@ def test_content_decides_the_delivery_and_place_does_not(
 ) -> None:
     copy = write(tmp_path / "elsewhere" / "bill.csv", bill.read_bytes())
     other = write(tmp_path / "other" / "bill.csv", content({}))
-    ids = [
-        load_bill_source(kind, BillOptions("bill", str(path))).discover()[0].delivery_id for path in (bill, copy, other)
-    ]
+    ids = [load_bill_source(kind, BillOptions("bill", str(path))).discover()[0].delivery_id for path in (bill, copy, other)]
     assert ids[0] == ids[1]
     assert ids[0] != ids[2]

@@ -62,9 +62,7 @@ def test_parquet_from_s3(tmp_path: Path, s3: Server) -> None:
     assert lines.equals(parse_all("focus", tmp_path).lines)
 
 
-@pytest.mark.parametrize(
-    "uri", ["s3://another-bucket/exports/e", f"s3://{BUCKET}/elsewhere/e", "https://example.com/e"]
-)
+@pytest.mark.parametrize("uri", ["s3://another-bucket/exports/e", f"s3://{BUCKET}/elsewhere/e", "https://example.com/e"])
 def test_a_manifest_that_leads_out_of_the_prefix_is_refused(tmp_path: Path, s3: Server, uri: str) -> None:
     root = write_export(tmp_path / "e", {"e-00001.csv.gz": cur_bytes({})}, uri=uri)
     url = s3.put_tree(root, "exports/e")

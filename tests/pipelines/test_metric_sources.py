@@ -120,9 +120,7 @@ def test_stretches_join_over_pieces_up_to_the_gap_and_not_beyond() -> None:
     reducer = InfoReducer(100)
     pieces = [([0, 100], [1.0, 1.0]), ([200], [2.0]), ([301, 350], [3.0, np.nan])]
     for times, values in pieces:
-        reducer.add(
-            "kube_pod_info", {"__name__": "kube_pod_info", "pod": "a", "x": ""}, np.array(times), np.array(values)
-        )
+        reducer.add("kube_pod_info", {"__name__": "kube_pod_info", "pod": "a", "x": ""}, np.array(times), np.array(values))
     assert reducer.result() == [
         InfoSeries("kube_pod_info", {"pod": "a"}, 0, 200, 2.0),
         InfoSeries("kube_pod_info", {"pod": "a"}, 301, 301, 3.0),
@@ -178,8 +176,6 @@ def test_the_blank_values_of_a_case_are_counted_and_gone() -> None:
     (entry,) = (e for e in entries("dcgm") if "25-dcgm-blank" in str(e.path))
     read = load_metric_source(entry, "prod", GAP_MS)
     (shard,) = read.shards(DAY, read.nodes(DAY))
-    samples = dict(
-        zip(shard.samples.column("role").to_pylist(), shard.samples.column("values").to_pylist(), strict=True)
-    )
+    samples = dict(zip(shard.samples.column("role").to_pylist(), shard.samples.column("values").to_pylist(), strict=True))
     assert samples == {"pod_memory": [40 * 2.0**30] * 5, "free": [40 * 2.0**30] * 4}
     assert [(f.code.value, f.subject, f.count) for f in shard.findings] == [("invalid_samples", "GPU-1", 3)]

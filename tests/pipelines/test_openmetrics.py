@@ -24,9 +24,7 @@ def window(start_s: float, end_s: float) -> Window:
 def source(folder: Path, text: str, **entry: object) -> MetricSource:
     path = folder / "metrics.om"
     path.write_text(text, encoding="utf-8")
-    return load_metric_source(
-        MetricsEntry.model_validate({"kind": "openmetrics", "path": path, **entry}), "prod", 900_000
-    )
+    return load_metric_source(MetricsEntry.model_validate({"kind": "openmetrics", "path": path, **entry}), "prod", 900_000)
 
 
 def parsed(text: str) -> list[tuple[str, dict[str, str], list[tuple[int, float]]]]:

@@ -29,9 +29,7 @@ def healthy(request: Request) -> Answer:
         if USED in request.param("query") and request.param("time") == "2026-10-01T00:59:59.999Z":
             labels = {"__name__": USED, "UUID": "GPU-1", "Hostname": "n1"}
             result = [{"metric": labels, "values": [[HOUR.start_ms / 1000, "7"]]}]
-        return Answer(
-            body=json.dumps({"status": "success", "data": {"resultType": "matrix", "result": result}}).encode()
-        )
+        return Answer(body=json.dumps({"status": "success", "data": {"resultType": "matrix", "result": result}}).encode())
     names = ["n1"] if "/label/Hostname/" in request.path else []
     return Answer(body=json.dumps({"status": "success", "data": names}).encode())
 
@@ -58,13 +56,9 @@ def test_chunks_neither_repeat_nor_lose_the_sample_on_a_boundary(chunk: str, tmp
     start = HOUR.start_ms
     length = 9_000 if chunk == "1500ms" else 3_600_000
     window = Window(HOUR.start, datetime.fromtimestamp((start + length) / 1000, UTC))
-    offsets = {
-        n * step + beside for step in (500, 420_000, 600_000) for n in range(-1, 20) for beside in (-250, 0, 250)
-    }
+    offsets = {n * step + beside for step in (500, 420_000, 600_000) for n in range(-1, 20) for beside in (-250, 0, 250)}
     times = sorted(start + offset for offset in offsets)
-    text = "".join(
-        f'{USED}{{UUID="GPU-1",Hostname="n1"}} {n} {t // 1000}.{t % 1000:03d}\n' for n, t in enumerate(times)
-    )
+    text = "".join(f'{USED}{{UUID="GPU-1",Hostname="n1"}} {n} {t // 1000}.{t % 1000:03d}\n' for n, t in enumerate(times))
     (tmp_path / "m.om").write_text(f"{text}# EOF\n", encoding="utf-8")
     with prometheus(tmp_path, tmp_path / "m.om") as url:
         (shard,) = source(url, chunk=chunk, concurrency=3).shards(window, ["n1"])
@@ -171,9 +165,7 @@ def test_a_refused_connection_names_url_and_setting_soon() -> None:
     began = time.monotonic()
     with pytest.raises(SourceUnavailableError) as caught:
         source(url).nodes(HOUR)
-    assert str(caught.value).startswith(
-        f"{url}: cannot be reached: connection refused (setting: clusters.prod.metrics.url)"
-    )
+    assert str(caught.value).startswith(f"{url}: cannot be reached: connection refused (setting: clusters.prod.metrics.url)")
     assert time.monotonic() - began < 10
 
 

@@ -30,9 +30,7 @@ VALUES = st.one_of(
     st.integers(0, 10**20).map(str),
     st.decimals(0, 10**9, places=6).map(lambda value: format(value, "f")),
     st.floats(allow_nan=False, allow_infinity=False).map(repr),
-    st.sampled_from(
-        ["NaN", "+Inf", "-Inf", "0", "0.000000000000001", "999999999999999", "1e+09", "00012", "5.", "\\u0035"]
-    ),
+    st.sampled_from(["NaN", "+Inf", "-Inf", "0", "0.000000000000001", "999999999999999", "1e+09", "00012", "5.", "\\u0035"]),
 )
 PLAIN = st.integers(0, 999_999_999_999_999).map(str) | st.integers(0, 10**14).map(lambda n: f"{n / 1000:.3f}")
 
@@ -82,9 +80,7 @@ def test_unusual_points_are_left_to_the_standard_library(value: str, before: str
     assert read_plain(text, *room) == -1
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"), [("120.50,", (12050, 3, 2, 6)), ("7,", (7, 1, 0, 1)), ("x", (0, 0, 0, 0))]
-)
+@pytest.mark.parametrize(("text", "expected"), [("120.50,", (12050, 3, 2, 6)), ("7,", (7, 1, 0, 1)), ("x", (0, 0, 0, 0))])
 def test_a_decimal_is_its_digits_and_the_place_of_its_point(text: str, expected: tuple[int, ...]) -> None:
     assert read_decimal(np.frombuffer(text.encode(), np.uint8), 0) == expected
 

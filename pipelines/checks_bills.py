@@ -1,0 +1,135 @@
+"""Doctor's look at one billing entry: its newest delivery, and the days that its lines reach.
+
+Nothing is written. Lines that the store keeps of a delivery are used; else the delivery is read.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from allocation.errors import ChargebackError
+from allocation.hours import LONGEST_WHOLE_MS
+from allocation.schemas import LINE_ITEMS, TIME
+from allocation.scope import milliseconds
+from pipelines.bills import Bill, discover, options_of
+from pipelines.checks import Check, Status, failed
+from pipelines.inventory import EARLIEST, LATEST
+from pipelines.settings import Settings
+from pipelines.storage import TableStore
+
+_DAY_MS = 86_400_000
+_READ_DELIVERIES = 2
+_NEEDED = ["charge_period_start", "charge_period_end", "charge_category", "scope_rule", "node_key", "instance_type"]
+
+
+@dataclass(frozen=True)
+class BillDays:
+    """What an entry's newest lines tell: the lines, the newest day with usage, the last complete one, the last instant."""
+
+    lines: pa.Table
+    newest: date | None = None
+    complete: date | None = None
+    reaches: datetime | None = None
+
+
+def check_bill(settings: Settings, number: int, today: date, store: TableStore | None) -> tuple[list[Check], BillDays | None]:
+    """The checks of one billing entry; None where its lines could not be read."""
+    entry = settings.billing[number]
+    name = options_of(entry, number).source_id
+    where = f"billing[{number}] {entry.path}"
+    alone = settings.model_copy(update={"billing": [entry.model_copy(update={"name": name})]})
+    try:
+        bills = discover(alone)
+    except ChargebackError as error:
+        return [failed(f"bill {name}", where, error)], None
+    checks = [_delivery(name, where, bills)]
+    try:
+        days = _days(bills, today, store)
+    except ChargebackError as error:
+        return [*checks, failed(f"bill days {name}", where, error)], None
+    return [*checks, _open_days(f"bill days {name}", where, days, settings.start, today)], days
+
+
+def _delivery(name: str, where: str, bills: Sequence[Bill]) -> Check:
+    if not bills:
+        return Check(f"bill {name}", Status.OPEN, "no delivery yet", where, "Run again when the export has delivered.")
+    newest = _newest_first(bills)[0].delivery
+    period = f" of {newest.billing_period:%Y-%m}" if newest.billing_period else ""
+    what = f"{_count(len(bills), 'delivery', 'deliveries')}; the newest{period} has {_count(len(newest.files), 'file', 'files')}"
+    return Check(f"bill {name}", Status.OK, f"{what} ({newest.delivery_id[:12]})", where)
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
+
+
+def _newest_first(bills: Sequence[Bill]) -> list[Bill]:
+    return sorted(bills, key=lambda bill: bill.delivery.billing_period or date.max, reverse=True)
+
+
+def _days(bills: Sequence[Bill], today: date, store: TableStore | None) -> BillDays:
+    """From the newest delivery, and from the one before it where the newest has no complete day yet."""
+    lines = LINE_ITEMS.empty().select(_NEEDED)
+    days = BillDays(lines)
+    for bill in _newest_first(bills)[:_READ_DELIVERIES]:
+        lines = pa.concat_tables([lines, _read(bill, store).select(_NEEDED).cast(lines.schema)])
+        days = days_of(lines, today)
+        if days.complete is not None:
+            break
+    return days
+
+
+def _read(bill: Bill, store: TableStore | None) -> pa.Table:
+    kept = None
+    if store is not None:
+        with suppress(ChargebackError):
+            kept = store.read_bill(bill.key, pa.scalar(EARLIEST, TIME), pa.scalar(LATEST, TIME))
+    return bill.source.parse(bill.delivery).lines if kept is None else kept
+
+
+def days_of(lines: pa.Table, today: date) -> BillDays:
+    """The days that usage of at most 25 hours a line reaches; a day before today is complete where a line reaches its end."""
+    usage = pc.equal(lines["charge_category"], "Usage").to_numpy()
+    start, end = milliseconds(lines["charge_period_start"]), milliseconds(lines["charge_period_end"])
+    own = usage & (end - start <= LONGEST_WHOLE_MS)
+    if not own.any():
+        return BillDays(lines)
+    start, end = start[own], end[own]
+    midnight = end // _DAY_MS
+    ended = midnight[start < midnight * _DAY_MS] - 1
+    ended = ended[ended < _number(today)]
+    complete = _day(ended.max()) if len(ended) else None
+    reaches = datetime.fromtimestamp(int(end.max()) / 1000, UTC)
+    return BillDays(lines, _day(start.max() // _DAY_MS), complete, reaches)
+
+
+def _number(day: date) -> int:
+    return (day - date(1970, 1, 1)).days
+
+
+def _day(number: np.int64) -> date:
+    return date(1970, 1, 1) + timedelta(days=int(number))
+
+
+def _open_days(name: str, where: str, days: BillDays, start: date | None, today: date) -> Check:
+    if days.newest is None and len(days.lines):
+        todo = "Let the export deliver by the hour: coarser lines can only be cut evenly."
+        return Check(name, Status.WARN, "no usage line is shorter than 25 hours, so no day can be told complete", where, todo)
+    if days.newest is None:
+        return Check(name, Status.OPEN, "no lines yet", where, "Run again when the export has delivered.")
+    told = f"newest day with lines {days.newest}, " + (
+        f"complete to the end of {days.complete}" if days.complete else "no day complete yet"
+    )
+    yesterday = today - timedelta(days=1)
+    first = days.complete + timedelta(days=1) if days.complete else days.newest
+    first = max(first, start or first)
+    if first > yesterday:
+        return Check(name, Status.OK, told, where)
+    open_days = f"{first} is open" if first == yesterday else f"{first} to {yesterday} are open"
+    todo = "Nothing, if the export is on its way: run these days when it has delivered them."
+    return Check(name, Status.OPEN, f"{told}; {open_days}", where, todo)
