@@ -140,12 +140,8 @@ def _findings(lines: pa.Table, in_scope: npt.NDArray[np.bool_], from_ms: int, un
     coarse = in_scope & (length > hours.LONGEST_WHOLE_MS)
     if coarse.any():
         cost = int(sum(lines["day_nanos"].to_numpy()[coarse].tolist()))
-        found.append(
-            Finding(
-                Code.COARSE_LINE, Severity.WARNING, "bill", "lines of nodes are longer than 25 hours and were cut into equal hours; export by the hour",
-                period, int(coarse.sum()), cost,
-            )
-        )  # fmt: skip
+        evidence = "lines of nodes are longer than 25 hours and were cut into equal hours; export by the hour"
+        found.append(Finding(Code.COARSE_LINE, Severity.WARNING, "bill", evidence, period, int(coarse.sum()), cost))
     outside = (np.asarray(lines["rule"].to_pylist(), dtype=object) == "not_a_node") & lines["instance_type"].to_pandas().astype(
         "str"
     ).str.match(GPU_FAMILIES.pattern).to_numpy(np.bool_)

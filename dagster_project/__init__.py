@@ -1,1 +1,1 @@
-"""A thin skin of Dagster over ``pipelines.stages``: assets, partitions, checks, schedules."""
+"""A thin skin of Dagster over ``pipelines.stages``: assets, partitions, checks, schedules. No figure is computed here."""

@@ -54,6 +54,15 @@ def failed(name: str, where: str, error: ChargebackError) -> Check:
     return Check(name, Status.FAIL, str(error), where, "Correct the configuration.")
 
 
+def count(number: int, one: str, many: str) -> str:
+    """A number with its noun.
+
+    >>> count(2, "delivery", "deliveries")
+    '2 deliveries'
+    """
+    return f"{number} {one if number == 1 else many}"
+
+
 def some(names: Collection[str]) -> str:
     """A few of the names in order, and how many more there are.
 

@@ -17,7 +17,7 @@ from allocation.hours import LONGEST_WHOLE_MS
 from allocation.schemas import LINE_ITEMS, TIME
 from allocation.scope import milliseconds
 from pipelines.bills import Bill, discover, options_of
-from pipelines.checks import Check, Status, failed
+from pipelines.checks import Check, Status, count, failed
 from pipelines.inventory import EARLIEST, LATEST
 from pipelines.settings import Settings
 from pipelines.storage import TableStore
@@ -29,7 +29,10 @@ _NEEDED = ["charge_period_start", "charge_period_end", "charge_category", "scope
 
 @dataclass(frozen=True)
 class BillDays:
-    """What an entry's newest lines tell: the lines, the newest day with usage, the last complete one, the last instant."""
+    """What an entry's newest lines tell: the newest day with usage, the last complete one, and the last instant.
+
+    ``newest`` and ``complete`` are None where lines are too coarse to tell.
+    """
 
     lines: pa.Table
     newest: date | None = None
@@ -60,12 +63,8 @@ def _delivery(name: str, where: str, bills: Sequence[Bill]) -> Check:
         return Check(f"bill {name}", Status.OPEN, "no delivery yet", where, "Run again when the export has delivered.")
     newest = _newest_first(bills)[0].delivery
     period = f" of {newest.billing_period:%Y-%m}" if newest.billing_period else ""
-    what = f"{_count(len(bills), 'delivery', 'deliveries')}; the newest{period} has {_count(len(newest.files), 'file', 'files')}"
+    what = f"{count(len(bills), 'delivery', 'deliveries')}; the newest{period} has {count(len(newest.files), 'file', 'files')}"
     return Check(f"bill {name}", Status.OK, f"{what} ({newest.delivery_id[:12]})", where)
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
 
 
 def _newest_first(bills: Sequence[Bill]) -> list[Bill]:
@@ -98,14 +97,17 @@ def days_of(lines: pa.Table, today: date) -> BillDays:
     start, end = milliseconds(lines["charge_period_start"]), milliseconds(lines["charge_period_end"])
     own = usage & (end - start <= LONGEST_WHOLE_MS)
     if not own.any():
-        return BillDays(lines)
+        return BillDays(lines, reaches=_moment(end.max()) if len(end) else None)
     start, end = start[own], end[own]
     midnight = end // _DAY_MS
     ended = midnight[start < midnight * _DAY_MS] - 1
     ended = ended[ended < _number(today)]
     complete = _day(ended.max()) if len(ended) else None
-    reaches = datetime.fromtimestamp(int(end.max()) / 1000, UTC)
-    return BillDays(lines, _day(start.max() // _DAY_MS), complete, reaches)
+    return BillDays(lines, _day(start.max() // _DAY_MS), complete, _moment(end.max()))
+
+
+def _moment(ms: np.int64) -> datetime:
+    return datetime.fromtimestamp(int(ms) / 1000, UTC)
 
 
 def _number(day: date) -> int:

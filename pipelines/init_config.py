@@ -70,7 +70,7 @@ def render_config(answers: InitAnswers) -> str:
 def _head(answers: InitAnswers) -> str:
     start = f"start: {answers.start}" if answers.start else "# start: 2026-10-01"
     return (
-        "# gpu-chargeback: whose money a GPU node's bill is. Prove it with `gpu-chargeback doctor FILE`.\n"
+        "# gpu-chargeback: splits the bill of GPU nodes over pods. Check this file with `gpu-chargeback doctor FILE`.\n"
         "# Relative paths are relative to this file. CHARGEBACK__POLICY__IDLE=separate in the environment overrides a key.\n"
         "version: 1\n"
         f"output: {_scalar(answers.output)} # a folder, or a URL of a bucket such as s3://bucket/prefix\n"
@@ -160,7 +160,6 @@ policy:
   stranded: separate # what a MIG partition leaves unusable: separate | spread
   gpu_share: 1.0 # the GPUs' part of a node's cost; the rest is bucket host
   min_coverage: 0.5 # below it, the cost of unknown time is unallocated
-
 """
 
 _OWNERS = """

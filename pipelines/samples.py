@@ -92,16 +92,19 @@ def _noting(
 ) -> Iterator[pa.Table]:
     """Passes shards on; when the last has gone by, completes what the marker will say."""
     yield from shards
-    told = [[f.code.value, f.severity.value, f.subject, f.evidence, f.count] for f in findings]
+    told = [[f.code.value, f.severity.value, f.subject, f.evidence, f.count, [t.isoformat() for t in f.period or ()]] for f in findings]
     detail.update({"query": query, "fingerprint": digest.text(), "nodes": nodes, "findings": told})
 
 
 def _from_store(detail: object) -> Fetched:
     assert isinstance(detail, dict)  # noqa: S101
-    findings = tuple(
-        Finding(Code(c), Severity(s), subject, evidence, None, count) for c, s, subject, evidence, count in detail["findings"]
-    )
+    findings = tuple(_finding(*told) for told in detail["findings"])
     return Fetched(str(detail["fingerprint"]), tuple(detail["nodes"]), findings, reused=True)
+
+
+def _finding(code: str, severity: str, subject: str, evidence: str, count: int, times: list[str]) -> Finding:
+    period = (datetime.fromisoformat(times[0]), datetime.fromisoformat(times[1])) if times else None
+    return Finding(Code(code), Severity(severity), subject, evidence, period, count)
 
 
 def _query_id(settings: Settings, cluster: ClusterEntry, window: Window, sources: Sequence[MetricSource]) -> str:
@@ -126,13 +129,14 @@ class _Digest:
     """A fingerprint of series that does not depend on where shards begin."""
 
     def __init__(self) -> None:
-        self._columns = {name: hashlib.sha256() for name in _FINGERPRINTED}
+        self._columns = {name: hashlib.sha256() for name in (*_FINGERPRINTED, "lengths")}
 
     def add(self, samples: pa.Table) -> None:
-        for name, digest in self._columns.items():
+        self._columns["lengths"].update(samples.column("values").combine_chunks().value_lengths().to_numpy().tobytes())
+        for name in _FINGERPRINTED:
+            digest = self._columns[name]
             column = samples.column(name).combine_chunks()
             if pa.types.is_list(column.type):
-                digest.update(column.value_lengths().to_numpy().tobytes())
                 digest.update(column.flatten().to_numpy().tobytes())
             else:
                 digest.update("\0".join(map(str, column.to_pylist())).encode() + b"\0" * bool(len(column)))

@@ -39,8 +39,7 @@ def _values(table: Table) -> dict[str, object]:
         "key": list(table.key),
         "partition": _PARTITION.split(", ") if table in RESULTS else [],
         "columns": [
-            {"name": c.name, "type": str(c.type), "nullable": c.nullable, "unit": c.unit, "meaning": c.doc}
-            for c in table.columns
+            {"name": c.name, "type": str(c.type), "nullable": c.nullable, "unit": c.unit, "meaning": c.doc} for c in table.columns
         ],
     }
 

@@ -73,7 +73,7 @@ class TableStore:
         aside = f"{self._root}/{table}/.aside-{os.getpid()}-{partition.day.isoformat()}-{quote(partition.cluster, safe='')}"
         target = aside if self._local else folder
         with self._reaching():
-            self._fs.create_dir(target, recursive=True)
+            self._make(target)
             hashes: dict[str, str] = {}
             if not self._local:
                 self._forget(f"{folder}/{COMMIT}")
@@ -119,6 +119,11 @@ class TableStore:
         with self._fs.open_output_stream(path) as stream:
             stream.write(text.encode())
 
+    def _make(self, folder: str) -> None:
+        """A folder on disk; an object store needs none."""
+        if self._local:
+            self._fs.create_dir(folder, recursive=True)
+
     def _forget(self, path: str) -> None:
         if self._fs.get_file_info(path).type == fs.FileType.File:
             self._fs.delete_file(path)
@@ -160,7 +165,7 @@ class TableStore:
         """Keeps the line items of one delivery under its fingerprint."""
         path = f"{self._root}/line_items/{key}.parquet"
         with self._reaching():
-            self._fs.create_dir(f"{self._root}/line_items", recursive=True)
+            self._make(f"{self._root}/line_items")
             if self._local:
                 aside = f"{self._root}/line_items/.aside-{os.getpid()}-{key}.parquet"
                 pq.write_table(lines, aside, compression="zstd", row_group_size=1 << 17)
@@ -182,7 +187,7 @@ class TableStore:
         """Proves that the location can be written; raises what a run would raise."""
         path = f"{self._root}/.write-check-{os.getpid()}"
         with self._reaching():
-            self._fs.create_dir(self._root, recursive=True)
+            self._make(self._root)
             self._write_text(path, "")
             self._fs.delete_file(path)
 

@@ -1,0 +1,137 @@
+"""The walk as assets, each named like its table. A body opens the day, calls one function of the walk and says what came out.
+
+The four result tables are one step, because they are published together or not at all.
+"""
+
+from collections.abc import Iterator
+
+import dagster as dg
+import pyarrow as pa
+from pydantic import Field
+
+from allocation.schemas import TABLES
+from dagster_project import checks
+from dagster_project.day import Day, charge, measure, open_day, own_lines
+from dagster_project.failures import RETRY, clear_errors
+from dagster_project.io_manager import Kept
+from dagster_project.metadata import PREVIEW_ROWS, describe
+from dagster_project.partitions import every_cluster, partition_of
+from dagster_project.resources import ChargebackConfig
+from pipelines.stages import RESULT_TABLES, publish
+
+FETCHED_TABLES = ("samples", "nodes", "pods")
+FETCH_POOL = "gpu_chargeback_fetch"
+"""A limit of 1 on this pool lets runs of one day fetch one after another, and so find what the first has fetched."""
+
+
+class FetchConfig(dg.Config):
+    """Choices of a run that fetches."""
+
+    refetch: bool = Field(default=False, description="Ask the servers again, although the store has the series.")
+
+
+class PublishConfig(dg.Config):
+    """Choices of a run that publishes."""
+
+    accept_less_metrics: bool = Field(default=False, description="Replace a partition although less is known now than when it was written.")
+
+
+def assets_of(partitions: dg.MultiPartitionsDefinition) -> list[dg.AssetsDefinition]:
+    """All assets over these partitions."""
+    return [_fetched(partitions), _line_items(partitions), _usage(partitions), _results(partitions)]
+
+
+def _spec(name: str, group: str, *deps: str | dg.AssetDep) -> dg.AssetSpec:
+    return dg.AssetSpec(name, deps=deps, group_name=group, description=f"Per row: {TABLES[name].rows}.", kinds={"parquet"})
+
+
+def _fetched(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
+    specs = [_spec(name, "series") for name in FETCHED_TABLES]
+
+    @dg.multi_asset(name="fetch", specs=specs, partitions_def=partitions, retry_policy=RETRY, pool=FETCH_POOL)
+    def fetch(
+        context: dg.AssetExecutionContext, config: FetchConfig, chargeback: ChargebackConfig
+    ) -> Iterator[dg.MaterializeResult[None]]:
+        """Series and inventory of the day into the store, unless they are there already."""
+        with clear_errors():
+            day = open_day(chargeback.walk(refetch=config.refetch), partition_of(context.partition_key))
+            for name in FETCHED_TABLES:
+                yield _of_store(day, name)
+
+    return fetch
+
+
+def _of_store(day: Day, name: str) -> dg.MaterializeResult[None]:
+    """What the store holds of a fetched table; ``_bill`` has no series."""
+    own = day.fetched.get(day.partition.cluster)
+    first, rows = TABLES[name].empty(), 0
+    for part in day.walk.store.read_parts(name, day.partition) if own else ():
+        first = part.slice(0, PREVIEW_ROWS) if not rows else first
+        rows += len(part)
+    told = describe(name, first, rows=rows)
+    if own:
+        told |= {"reused": dg.MetadataValue.bool(own.reused), "nodes_with_series": dg.MetadataValue.int(len(own.nodes))}
+    version = dg.DataVersion(own.fingerprint) if own and name == "samples" else None
+    return dg.MaterializeResult(asset_key=name, metadata=told, data_version=version)
+
+
+def _line_items(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
+    spec = _spec("line_items", "bill", dg.AssetDep("nodes", partition_mapping=every_cluster()))
+
+    @dg.multi_asset(name="line_items", specs=[spec], partitions_def=partitions, retry_policy=RETRY)
+    def line_items(context: dg.AssetExecutionContext, chargeback: ChargebackConfig) -> dg.MaterializeResult[None]:
+        """The day's lines of the cluster. They are kept once per delivery, by its fingerprint, not once per day."""
+        with clear_errors():
+            day = open_day(chargeback.walk(), partition_of(context.partition_key))
+            return dg.MaterializeResult(asset_key="line_items", metadata=describe("line_items", own_lines(day)))
+
+    return line_items
+
+
+def _usage(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
+    @dg.asset(
+        name="usage",
+        deps=["line_items", *FETCHED_TABLES],
+        partitions_def=partitions,
+        retry_policy=RETRY,
+        group_name="allocation",
+        description=f"Per row: {TABLES['usage'].rows}.",
+        kinds={"parquet"},
+    )
+    def usage(context: dg.AssetExecutionContext, chargeback: ChargebackConfig) -> dg.MaterializeResult[Kept]:
+        """Memory over time, by which lines are split."""
+        with clear_errors():
+            kept = measure(open_day(chargeback.walk(), partition_of(context.partition_key)))
+        version = dg.DataVersion(str(kept.detail["measured_id"]))
+        return dg.MaterializeResult(value=kept, metadata=describe("usage", kept.table), data_version=version)
+
+    return usage
+
+
+def _results(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
+    specs = [
+        _spec("chargeback", "allocation", "line_items", "pods", "usage"),
+        _spec("team_model", "outputs", "chargeback"),
+        _spec("reconciliation", "outputs", "line_items", "chargeback"),
+        _spec("findings", "outputs", "line_items", "samples", "usage", "chargeback"),
+    ]
+
+    @dg.multi_asset(
+        name="charge", specs=specs, ins={"usage": dg.AssetIn("usage")}, check_specs=checks.SPECS, partitions_def=partitions, retry_policy=RETRY
+    )
+    def charge_partition(
+        context: dg.AssetExecutionContext, config: PublishConfig, chargeback: ChargebackConfig, usage: Kept
+    ) -> Iterator[dg.MaterializeResult[None]]:
+        """Money over usage, owners, sums and the proof; then all four tables at once."""
+        with clear_errors():
+            walk = chargeback.walk(accept_less_metrics=config.accept_less_metrics)
+            results = charge(open_day(walk, partition_of(context.partition_key)), usage)
+            publish(walk, results)
+        shown = {"chargeback": checks.coverage, "reconciliation": checks.conservation, "findings": checks.no_errors}
+        for name in RESULT_TABLES:
+            table: pa.Table = getattr(results, name)
+            told = describe(name, table) | {"run_id": dg.MetadataValue.text(results.run_id)}
+            proof = [shown[name](results)] if name in shown else []
+            yield dg.MaterializeResult(asset_key=name, metadata=told, check_results=proof, data_version=dg.DataVersion(results.run_id))
+
+    return charge_partition

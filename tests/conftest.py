@@ -1,0 +1,26 @@
+"""What all tests share: hypothesis profiles, and the promise of a run that may skip nothing."""
+
+import os
+from collections.abc import Generator
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("dev", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CHARGEBACK_NO_SKIPS") else "dev")
+
+WAITING = "is not built yet"
+"""A worked example of a later profile or bill may wait; nothing else may be skipped where CHARGEBACK_NO_SKIPS is set."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turns a skip into a failure where nothing may be skipped."""
+    report = yield
+    if report.skipped and os.environ.get("CHARGEBACK_NO_SKIPS") and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        if WAITING not in reason:
+            report.outcome = "failed"
+            report.longrepr = f"{item.nodeid} was skipped, and nothing may be: {reason}"
+    return report

@@ -1,0 +1,318 @@
+"""The method by brute force in exact fractions: slow, readable, and written from the design's text alone.
+
+Here belongs the answer that the compiled sweep is held against. It shares no code with it: time is cut at every instant at which
+anything changes, each piece is judged by the rules as they are written, and nothing is ever rounded. ``judge`` gives for every
+period the rows that must come out. Rules that are named (R1 ...) are those of the rulings on the method.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from allocation.policy import Policy
+
+DAY_MS = 86_400_000
+PPB = 1_000_000_000
+RANK = ("exclusive", "measured", "estimated_requests", "estimated_even")
+Holder = tuple[str, str, str]
+Memory = dict[Holder, Fraction]
+
+
+@dataclass(frozen=True)
+class Series:
+    """One series; ``points`` are (ms, bytes). A device's own row has no holder."""
+
+    role: str
+    gpu: str
+    points: tuple[tuple[int, int], ...]
+    instance: str = ""
+    holder: Holder = ("", "", "")
+    container: str = ""
+    level: str = "container"
+    metric: str = ""
+    includes_reserved: bool = False
+    node: str = "n1"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A node and what is configured or on the nameplate of it."""
+
+    node: str = "n1"
+    gpus: int | None = None
+    memory: int | None = None
+    reserved: int = 0
+
+
+@dataclass(frozen=True)
+class Period:
+    """A period of a line on a machine; ``expected`` is how long the machine ran in it."""
+
+    start: int
+    end: int
+    expected: int
+    node: str = "n1"
+
+
+@dataclass(frozen=True)
+class Key:
+    """What tells the rows of a period apart."""
+
+    gpu: str = ""
+    instance: str = ""
+    bucket: str = "workload"
+    reason: str = ""
+    holder: Holder = ("", "", "")
+
+
+@dataclass
+class Row:
+    """Byte-ms, times and worth of one row, and which part of the line's cost each of its three columns gets."""
+
+    used: Fraction = Fraction(0)
+    overhead: Fraction = Fraction(0)
+    idle: Fraction = Fraction(0)
+    unmeasured: Fraction = Fraction(0)
+    observed: int = 0
+    imputed: int = 0
+    coverage: Fraction = Fraction(0)
+    basis: str = "none"
+    shares: tuple[Fraction, Fraction, Fraction] = (Fraction(0), Fraction(0), Fraction(0))
+
+
+Rows = dict[Key, Row]
+
+
+@dataclass(frozen=True)
+class Held:
+    """A sample's value on ``[start, end)``; from ``observed_until`` on it is imputed. ``at`` is the sample's own time."""
+
+    start: int
+    end: int
+    observed_until: int
+    at: int
+    value: Fraction
+
+
+@dataclass(frozen=True)
+class Track:
+    """A series and how it holds."""
+
+    series: Series
+    held: tuple[Held, ...]
+
+    def at(self, moment: int) -> Held | None:
+        """What it holds at a moment."""
+        return next((h for h in self.held if h.start <= moment < h.end), None)
+
+
+def hold(series: Series, all_series: Iterable[Series], life: tuple[int, int], policy: Policy) -> tuple[Held, ...]:
+    """Hold and gap: R1, R29. ``life`` is the pod's known start and end."""
+    largest: dict[int, int] = {}
+    for moment, value in series.points:
+        largest[moment] = max(value, largest.get(moment, 0))
+    device = (series.node, series.gpu, series.instance, series.metric)
+    reports = {t for s in all_series if (s.node, s.gpu, s.instance, s.metric) == device for t, _ in s.points}
+    without_me = sorted(reports - set(largest))
+    times = sorted(largest)
+    held = []
+    for at, after in zip(times, [*times[1:], None], strict=True):
+        other = next((t for t in without_me if t > at), None)
+        if after is not None and after - at <= policy.max_gap_ms:
+            own_row = series.level == "device" and series.role != "pod_memory"
+            end = min(after, other) if own_row and other is not None else after
+        else:
+            end = at + policy.max_hold_ms if other is None else min(at + policy.max_hold_ms, other)
+        start, end = max(at, life[0]), min(end, life[1])
+        if start < end:
+            held.append(Held(start, end, max(start, min(end, at + policy.max_hold_ms)), at, Fraction(largest[at])))
+    return tuple(held)
+
+
+@dataclass(frozen=True)
+class Now:
+    """What is held on one device at one moment."""
+
+    own: Mapping[Holder, Mapping[str, Held]]
+    """Container-level memory: holder -> container -> value."""
+    named: Mapping[Holder, Held]
+    """Device-level rows: the largest of each pod."""
+    newest: Held | None
+    """The newest of all device-level rows of pods."""
+    declared: Memory
+    of_device: Mapping[str, Fraction]
+    includes_reserved: bool
+    observed: frozenset[Holder]
+    device_observed: bool
+
+    @property
+    def known(self) -> bool:
+        """R9: any value of the device or of a pod on it; what a pod declared is no measurement."""
+        return bool(self.own or self.named or self.of_device)
+
+
+def look(tracks: Sequence[Track], moment: int) -> Now:
+    """Gathers what the tracks of one device hold at a moment."""
+    own: dict[Holder, dict[str, Held]] = {}
+    named: dict[Holder, Held] = {}
+    newest: Held | None = None
+    declared: Memory = {}
+    of_device: dict[str, Fraction] = {}
+    observed: set[Holder] = set()
+    includes_reserved = device_observed = False
+    for track in tracks:
+        s, h = track.series, track.at(moment)
+        if h is None:
+            continue
+        fresh = moment < h.observed_until
+        if s.role == "declared":
+            declared[s.holder] = declared.get(s.holder, Fraction(0)) + h.value
+            continue
+        device_observed |= fresh
+        if s.role != "pod_memory":
+            of_device[s.role] = h.value
+            includes_reserved |= s.role == "used" and s.includes_reserved
+            continue
+        if fresh:
+            observed.add(s.holder)
+        if s.level == "container":
+            own.setdefault(s.holder, {})[s.container] = h
+        else:
+            if s.holder not in named or h.value > named[s.holder].value:
+                named[s.holder] = h
+            if newest is None or (h.at, h.value) > (newest.at, newest.value):
+                newest = h
+    return Now(own, named, newest, declared, of_device, includes_reserved, frozenset(observed), device_observed)
+
+
+def reserved_of(now: Now, capacity: Fraction | None, machine: Machine) -> Fraction:
+    """R: from the series; else K - (used + free); else configured; else 0 (R7, R8). Never outside [0, K]."""
+    found = now.of_device.get("reserved")
+    if found is None and capacity is not None and not now.includes_reserved and "free" in now.of_device and "used" in now.of_device:
+        found = max(Fraction(0), capacity - now.of_device["used"] - now.of_device["free"])
+    if found is None:
+        found = Fraction(machine.reserved)
+    return found if capacity is None else min(found, capacity)
+
+
+def used_of(now: Now, reserved: Fraction) -> Fraction | None:
+    """U, without the reserve (R7); None where no series says it."""
+    if "used" not in now.of_device:
+        return None
+    return max(Fraction(0), now.of_device["used"] - (reserved if now.includes_reserved else 0))
+
+
+def collapse(now: Now, used: Fraction | None) -> Memory:
+    """R3: each pod's memory from its containers. Equal values count once unless all of them fit into the device's."""
+    sums = {h: sum((c.value for c in cs.values()), Fraction(0)) for h, cs in now.own.items()}
+    memory = dict(sums)
+    for h, cs in now.own.items():
+        values = {c.value for c in cs.values()}
+        if len(cs) > 1 and len(values) == 1 and values != {0} and not (used is not None and sum(sums.values()) <= used):
+            memory[h] = next(iter(values))
+    return memory
+
+
+def memories(now: Now, used: Fraction | None) -> tuple[Memory, str]:
+    """m of each holder, and what the measurement is worth at this moment: R2, R3, R25, R28, R42."""
+    if now.own:
+        memory = {h: Fraction(0) for h in now.named} | collapse(now, used)
+    else:
+        memory = {h: row.value for h, row in now.named.items()}
+    if not memory:
+        return {}, "none"
+    repeated: Fraction | None = None
+    values = set(memory.values())
+    if not now.own and used is None and now.newest is not None:
+        repeated = now.newest.value
+    elif not now.own and used and values == {0}:
+        repeated = used
+    elif used is not None and len(memory) > 1 and len(values) == 1 and values != {0}:
+        value = next(iter(values))
+        repeated = used if abs(value - used) * 50 <= used else None
+    if len(memory) == 1:
+        return {h: m if repeated is None else repeated for h, m in memory.items()}, "exclusive"
+    if repeated is None:
+        return memory, "measured"
+    if all(h in now.declared for h in memory):
+        return spread(repeated, {h: now.declared[h] for h in memory}), "estimated_requests"
+    return spread(repeated, dict.fromkeys(memory, Fraction(1))), "estimated_even"
+
+
+def spread(amount: Fraction, weights: Memory) -> Memory:
+    """An amount by weight; evenly where all weights are 0."""
+    total = sum(weights.values(), Fraction(0))
+    if total == 0:
+        return {h: amount / len(weights) for h in weights}
+    return {h: amount * w / total for h, w in weights.items()}
+
+
+@dataclass
+class Instant:
+    """The rates at a moment, in bytes: each holder's three, and those of the two buckets."""
+
+    used: Memory
+    overhead: Memory
+    idle: Memory
+    basis: str
+    bucket_overhead: Fraction = Fraction(0)
+    bucket_idle: Fraction = Fraction(0)
+    pooled: Fraction = Fraction(0)
+
+
+def instant(now: Now, capacity: Fraction, machine: Machine, policy: Policy) -> Instant:
+    """The rule at an instant on one device: design section 3, R10, R22."""
+    reserved = reserved_of(now, capacity, machine)
+    used = used_of(now, reserved)
+    memory, basis = memories(now, used)
+    total = sum(memory.values(), Fraction(0))
+    if total > capacity - reserved:
+        memory = spread(capacity - reserved, memory)
+        total = capacity - reserved
+    unexplained = min(max(Fraction(0), (total if used is None else used) - total), capacity - reserved - total)
+    overhead = reserved + unexplained
+    idle = capacity - total - overhead
+    even = dict.fromkeys(memory, Fraction(1))
+    result = Instant(memory, {}, {}, basis)
+    if total == 0:
+        overhead, idle = Fraction(0), idle + overhead
+    elif policy.overhead == "separate":
+        result.bucket_overhead = overhead
+    else:
+        result.overhead = spread(overhead, memory if policy.overhead == "proportional" else even)
+    if policy.idle == "proportional":
+        result.pooled = idle
+    elif policy.idle == "separate" or not memory:
+        result.bucket_idle = idle
+    else:
+        result.idle = spread(idle, memory if policy.idle == "holder" else even)
+    return result
+
+
+@dataclass
+class Device:
+    """A whole GPU or a MIG instance over one period."""
+
+    tracks: Sequence[Track]
+    pieces: list[tuple[int, int, Now]]
+    capacity: Fraction = Fraction(0)
+    rows: Rows = field(default_factory=dict)
+    pooled: Fraction = Fraction(0)
+
+    @property
+    def known(self) -> int:
+        """Known ms."""
+        return sum(b - a for a, b, _ in self.pieces)
+
+    @property
+    def life(self) -> int:
+        """From the first to the last known instant."""
+        return self.pieces[-1][1] - self.pieces[0][0] if self.pieces else 0
+
+
+def cut(tracks: Sequence[Track], start: int, end: int) -> list[tuple[int, int, Now]]:
+    """The known pieces of a period, each without any change inside."""
+    marks = {start, end} | {t for k in tracks for h in k.held for t in (h.start, h.end, h.observed_until) if start < t < end}
+    times = sorted(marks)
+    pieces = [(a, b, look(tracks, a)) for a, b in zip(times, times[1:], strict=False)]
+    return [p for p in pieces if p[2].known]
