@@ -2,9 +2,9 @@
 
     python -m benchmarks.prometheus_memory
 
-writes the series as OpenMetrics text, fills a real Prometheus with it, and lets a process of its own fetch them;
-prints the samples, the seconds and that process' peak memory, and ends with 1 where the peak reaches the limit.
-``walk`` is the place where more of the way is taken.
+writes the series as OpenMetrics text and an hourly bill, fills a real Prometheus with the series, and lets a process of its
+own take the whole walk: fetch, store, sweep, split, write. Prints samples, rows, seconds and that process' peak memory, and
+ends with 1 where the peak reaches the limit.
 """
 
 import json
@@ -18,10 +18,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import yaml
 
-from pipelines.metric_sources.base import MetricSource, Window
-from pipelines.metric_sources.registry import load_metric_source
-from pipelines.settings import MetricsEntry
+from pipelines.metric_sources.base import Window
+from pipelines.settings import load_settings
+from pipelines.stages import open_walk, run_day
+from pipelines.storage import Partition
 from tests.servers import HAS_PROMETHEUS, WITHOUT_PROMETHEUS, prometheus
 
 LIMIT_MIB = 600
@@ -42,30 +44,60 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_series(folder / "metrics.om")
+        write_bill(folder / "bill.csv")
         with prometheus(folder, folder / "metrics.om") as url:
+            write_config(folder / "chargeback.yaml", url)
             measured = subprocess.run(
-                [sys.executable, "-m", "benchmarks.prometheus_memory", url], check=True, stdout=subprocess.PIPE
+                [sys.executable, "-m", "benchmarks.prometheus_memory", str(folder / "chargeback.yaml")],
+                check=True,
+                stdout=subprocess.PIPE,
             )
     figures = json.loads(measured.stdout)
     print("  ".join(f"{name}: {value}" for name, value in figures.items()), f" limit_mib: {LIMIT_MIB}")
     return int(figures["peak_mib"] >= LIMIT_MIB)
 
 
-def child(url: str) -> None:
+def child(config: str) -> None:
     """What is measured, in a process that has done nothing else."""
-    source = load_metric_source(MetricsEntry(kind="prometheus", url=url, nodes_per_shard=NODES), "bench", 900_000)
+    walk = open_walk(load_settings(Path(config)))
     began = time.perf_counter()
-    samples = walk(source)
+    results = run_day(walk, START.date())
     seconds = round(time.perf_counter() - began, 2)
-    print(json.dumps({"samples": samples, "seconds": seconds, "peak_mib": peak_mib()}))
+    rows = sum(len(r.chargeback) for r in results)
+    peak = peak_mib()
+    parts = walk.store.read_parts("samples", Partition(START.date(), "bench"))
+    samples = sum(pc.sum(pc.list_value_length(part["values"])).as_py() for part in parts)
+    print(json.dumps({"samples": samples, "rows": rows, "seconds": seconds, "peak_mib": peak}))
 
 
-def walk(source: MetricSource) -> int:
-    """The way that is measured; what follows on a shard (sweep, shares, rows) belongs into this loop."""
-    samples = 0
-    for shard in source.shards(WINDOW, source.nodes(WINDOW)):
-        samples += pc.sum(pc.list_value_length(shard.samples.column("values"))).as_py()
-    return samples
+def write_bill(path: Path) -> None:
+    """One line a node and hour."""
+    head = "BillingAccountId,BillingPeriodStart,BillingPeriodEnd,ChargePeriodStart,ChargePeriodEnd,ChargeCategory,BilledCost,"
+    head += "BillingCurrency,ProviderName,ServiceCategory,ServiceName,ResourceId,ConsumedQuantity,ConsumedUnit\n"
+    with path.open("w", encoding="utf-8") as file:
+        file.write(head)
+        for node in range(NODES):
+            for hour in range(24):
+                begin, end = START + timedelta(hours=hour), START + timedelta(hours=hour + 1)
+                file.write(
+                    f"1,2026-10-01T00:00:00Z,2026-11-01T00:00:00Z,{begin:%Y-%m-%dT%H:%M:%SZ},{end:%Y-%m-%dT%H:%M:%SZ},"
+                    f"Usage,32.7726,USD,AWS,Compute,Amazon Elastic Compute Cloud,i-{node:017d},1,Hours\n"
+                )
+
+
+def write_config(path: Path, url: str) -> None:
+    """One cluster of sixteen eight-GPU nodes."""
+    nodes = [
+        {"name": f"ip-10-0-0-{n}", "provider_id": f"aws:///us-east-1a/i-{n:017d}", "gpus": GPUS, "gpu_memory": "80GiB"}
+        for n in range(NODES)
+    ]
+    config = {
+        "version": 1,
+        "output": "out",
+        "clusters": [{"name": "bench", "metrics": [{"kind": "prometheus", "url": url, "profile": "dcgm"}], "nodes": nodes}],
+        "billing": [{"kind": "focus", "path": "bill.csv"}],
+    }
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
 
 
 def peak_mib() -> int:

@@ -33,7 +33,9 @@ class FetchConfig(dg.Config):
 class PublishConfig(dg.Config):
     """Choices of a run that publishes."""
 
-    accept_less_metrics: bool = Field(default=False, description="Replace a partition although less is known now than when it was written.")
+    accept_less_metrics: bool = Field(
+        default=False, description="Replace a partition although less is known now than when it was written."
+    )
 
 
 def assets_of(partitions: dg.MultiPartitionsDefinition) -> list[dg.AssetsDefinition]:
@@ -117,7 +119,12 @@ def _results(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
     ]
 
     @dg.multi_asset(
-        name="charge", specs=specs, ins={"usage": dg.AssetIn("usage")}, check_specs=checks.SPECS, partitions_def=partitions, retry_policy=RETRY
+        name="charge",
+        specs=specs,
+        ins={"usage": dg.AssetIn("usage")},
+        check_specs=checks.SPECS,
+        partitions_def=partitions,
+        retry_policy=RETRY,
     )
     def charge_partition(
         context: dg.AssetExecutionContext, config: PublishConfig, chargeback: ChargebackConfig, usage: Kept
@@ -132,6 +139,8 @@ def _results(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
             table: pa.Table = getattr(results, name)
             told = describe(name, table) | {"run_id": dg.MetadataValue.text(results.run_id)}
             proof = [shown[name](results)] if name in shown else []
-            yield dg.MaterializeResult(asset_key=name, metadata=told, check_results=proof, data_version=dg.DataVersion(results.run_id))
+            yield dg.MaterializeResult(
+                asset_key=name, metadata=told, check_results=proof, data_version=dg.DataVersion(results.run_id)
+            )
 
     return charge_partition

@@ -17,7 +17,9 @@ CONSERVATION = dg.AssetCheckSpec(
     "conservation", asset="reconciliation", description="Every line's parts add up to it, and all parts stand in chargeback."
 )
 COVERAGE = dg.AssetCheckSpec("coverage", asset="chargeback", description="How much of the cost no measurement could place.")
-NO_ERRORS = dg.AssetCheckSpec("no_errors", asset="findings", description="No finding of severity error, which would block exports and closing.")
+NO_ERRORS = dg.AssetCheckSpec(
+    "no_errors", asset="findings", description="No finding of severity error, which would block exports and closing."
+)
 SPECS = (CONSERVATION, COVERAGE, NO_ERRORS)
 
 
@@ -52,7 +54,9 @@ def unallocated_shares(chargeback: pa.Table) -> dict[str, float]:
     rows = chargeback.select(["cost_metric", "currency", "bucket"]).append_column("size", pc.abs(chargeback["cost"]))
     shares = {}
     for pair in rows.group_by(["cost_metric", "currency"]).aggregate([]).to_pylist():
-        mine = rows.filter(pc.and_(pc.equal(rows["cost_metric"], pair["cost_metric"]), pc.equal(rows["currency"], pair["currency"])))
+        mine = rows.filter(
+            pc.and_(pc.equal(rows["cost_metric"], pair["cost_metric"]), pc.equal(rows["currency"], pair["currency"]))
+        )
         whole, lost = exact_sum(mine["size"]), exact_sum(mine["size"].filter(pc.equal(mine["bucket"], "unallocated")))
         shares[f"{pair['cost_metric']}_{pair['currency']}"] = float(lost / whole) if whole else 0.0
     return shares

@@ -84,7 +84,9 @@ def measure(day: Day) -> Kept:
     measured = stages.measure_day(day.walk, day.scope, name, day.partition.day, day.nodes[name])
     commit = day.walk.store.commit("samples", day.partition)
     if commit is None or commit.detail.get("fingerprint") != day.fetched[name].fingerprint:
-        raise ChargebackError(f"{day.partition}: another run replaced the samples while they were measured; run the partition again")
+        raise ChargebackError(
+            f"{day.partition}: another run replaced the samples while they were measured; run the partition again"
+        )
     return Kept(measured.usage, _told(day, measured.findings))
 
 
@@ -92,7 +94,9 @@ def charge(day: Day, usage: Kept) -> stages.Results:
     """The four result tables of the partition, from weights that were measured of the very same day."""
     name = day.partition.cluster
     if usage.detail.get("measured_id") != day.measured_id:
-        raise ChargebackError(f"{day.partition}: bill, series or policy changed since usage was measured; materialise usage first")
+        raise ChargebackError(
+            f"{day.partition}: bill, series or policy changed since usage was measured; materialise usage first"
+        )
     if name == BILL_CLUSTER:
         return next(iter(stages.compute(day.walk, day.bill, day.fetched, [BILL_CLUSTER])))
     measured = stages.ClusterDay(usage.table, _findings(usage.detail))
@@ -119,7 +123,14 @@ def _findings(detail: Mapping[str, object]) -> tuple[Finding, ...]:
     assert isinstance(told, list)  # noqa: S101
     return tuple(
         Finding(
-            Code(f["code"]), Severity(f["severity"]), f["subject"], f["evidence"], _period(f["period"]), f["count"], f["nanos"], f["currency"]
+            Code(f["code"]),
+            Severity(f["severity"]),
+            f["subject"],
+            f["evidence"],
+            _period(f["period"]),
+            f["count"],
+            f["nanos"],
+            f["currency"],
         )
         for f in told
     )

@@ -39,7 +39,9 @@ class TableIOManager(dg.ConfigurableIOManager):
             name = context.asset_key.path[-1]
             kept = obj if isinstance(obj, Kept) else Kept(_as_table(obj, name))
             table = conform(kept.table, TABLES[name], source="asset") if name in TABLES else kept.table
-            self.chargeback.walk().store.write(name, partition_of(context.partition_key), table, {"rows": len(table), **kept.detail})
+            self.chargeback.walk().store.write(
+                name, partition_of(context.partition_key), table, {"rows": len(table), **kept.detail}
+            )
 
     def load_input(self, context: dg.InputContext) -> pa.Table | pd.DataFrame | Kept:
         """The upstream partition as the type that the asset asks for; several partitions come as one table."""

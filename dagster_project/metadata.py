@@ -32,7 +32,9 @@ def describe(name: str, table: pa.Table, *, rows: int | None = None) -> dict[str
         rows: how many rows there are, where ``table`` holds only the first.
     """
     told: dict[str, dg.MetadataValue[object]] = {"dagster/row_count": dg.MetadataValue.int(len(table) if rows is None else rows)}
-    told |= {f"total_{metric}_{currency}": dg.MetadataValue.text(total) for (metric, currency), total in totals(name, table).items()}
+    told |= {
+        f"total_{metric}_{currency}": dg.MetadataValue.text(total) for (metric, currency), total in totals(name, table).items()
+    }
     told["preview"] = dg.MetadataValue.md(preview(name, table))
     return told
 

@@ -1,5 +1,6 @@
 """Day x cluster: the one grain of every asset, made from the configuration. Nothing else decides what a partition is."""
 
+import warnings
 from datetime import date
 
 import dagster as dg
@@ -20,7 +21,9 @@ def partitions_of(settings: Settings) -> dg.MultiPartitionsDefinition:
         SettingsError: no ``start``, or a cluster name that cannot be part of a partition key.
     """
     if settings.start is None:
-        raise SettingsError("start is missing; Dagster's first partition is the day that it names, for example `start: 2026-10-01`")
+        raise SettingsError(
+            "start is missing; Dagster's first partition is the day that it names, for example `start: 2026-10-01`"
+        )
     days = dg.DailyPartitionsDefinition(start_date=settings.start.isoformat(), timezone="UTC")
     try:
         clusters = dg.StaticPartitionsDefinition(clusters_of(settings))
@@ -49,9 +52,8 @@ def key_of(partition: Partition) -> dg.MultiPartitionKey:
 
 def every_cluster() -> dg.MultiPartitionMapping:
     """The same day of all clusters: whose a line is, is decided over all of them at once."""
-    return dg.MultiPartitionMapping(
-        {
-            DATE: dg.DimensionPartitionMapping(DATE, dg.IdentityPartitionMapping()),
-            CLUSTER: dg.DimensionPartitionMapping(CLUSTER, dg.AllPartitionMapping()),
-        }
-    )
+    same_date = dg.DimensionPartitionMapping(DATE, dg.IdentityPartitionMapping())
+    all_clusters = dg.DimensionPartitionMapping(CLUSTER, dg.AllPartitionMapping())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        return dg.MultiPartitionMapping({DATE: same_date, CLUSTER: all_clusters})

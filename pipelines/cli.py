@@ -8,6 +8,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import date, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from allocation.errors import ChargebackError, SettingsError
+from allocation.errors import ChargebackError, SettingsError, nearest
 from pipelines import clock
 from pipelines.settings import Settings, days_between, load_settings
 from pipelines.version import VERSION
@@ -143,11 +144,10 @@ def doctor(config: ConfigPath, form: OutputFormat = Format.TEXT) -> None:
 
     found = checks.diagnose(load_settings(config), clock.today())
     if form is Format.JSON:
-        sys.stdout.write(json.dumps([c.__dict__ | {"status": str(c.status)} for c in found], indent=1) + "\n")
+        sys.stdout.write(json.dumps([asdict(c) for c in found], indent=1) + "\n")
     else:
         output.print(checks.render(found))
-    if checks.worst(found) == "fail":
-        raise typer.Exit(CHECK_FAILED)
+    raise typer.Exit(checks.exit_code(found))
 
 
 @app.command()
@@ -167,13 +167,15 @@ def init(
 
     if path.exists() and not force:
         raise SettingsError(f"{path} exists already; choose another name or say --force")
+    place = _ask(prometheus, "Prometheus URL or OpenMetrics file", "http://localhost:9090")
     text = init_config.render_config(
-        init_config.answers(
+        init_config.InitAnswers(
             cluster=_ask(cluster, "Name of the cluster", "prod"),
-            series=_ask(prometheus, "Prometheus URL or OpenMetrics file", "http://localhost:9090"),
-            profile=_ask(profile, "Exporter profile (dcgm, custom)", "dcgm"),
-            billing=_ask(billing, "Kind of bill (focus, aws-cur2)", "aws-cur2"),
-            bill_path=_ask(bill_path, "Where the bill's export is", "s3://bucket/prefix/export"),
+            metrics_kind="prometheus" if place.startswith(("http://", "https://")) else "openmetrics",
+            metrics_place=place,
+            profile=_choice(profile, "Exporter profile", init_config.PROFILES, "dcgm"),
+            billing_kind=_choice(billing, "Kind of bill", init_config.BILLING_KINDS, "aws-cur2"),
+            billing_path=_ask(bill_path, "Where the bill's export is", "s3://bucket/prefix/export"),
             output=_ask(out, "Where tables go", "out"),
             start=_day(_ask(start, "First day", str(clock.today().replace(day=1))), "--start"),
         )
@@ -187,6 +189,14 @@ def _ask(given: str | None, question: str, default: str) -> str:
     if given is not None:
         return given
     return str(typer.prompt(question, default=default)) if sys.stdin.isatty() else default
+
+
+def _choice(given: str | None, question: str, known: Sequence[str], default: str) -> str:
+    """As ``_ask``, refusing what is not known."""
+    answer = _ask(given, f"{question} ({', '.join(known)})", default)
+    if answer not in known:
+        raise SettingsError(f"{question} {answer!r} is not known; {nearest(answer, known)}")
+    return answer
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -92,7 +92,10 @@ def _noting(
 ) -> Iterator[pa.Table]:
     """Passes shards on; when the last has gone by, completes what the marker will say."""
     yield from shards
-    told = [[f.code.value, f.severity.value, f.subject, f.evidence, f.count, [t.isoformat() for t in f.period or ()]] for f in findings]
+    told = [
+        [f.code.value, f.severity.value, f.subject, f.evidence, f.count, [t.isoformat() for t in f.period or ()]]
+        for f in findings
+    ]
     detail.update({"query": query, "fingerprint": digest.text(), "nodes": nodes, "findings": told})
 
 

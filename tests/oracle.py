@@ -188,7 +188,13 @@ def look(tracks: Sequence[Track], moment: int) -> Now:
 def reserved_of(now: Now, capacity: Fraction | None, machine: Machine) -> Fraction:
     """R: from the series; else K - (used + free); else configured; else 0 (R7, R8). Never outside [0, K]."""
     found = now.of_device.get("reserved")
-    if found is None and capacity is not None and not now.includes_reserved and "free" in now.of_device and "used" in now.of_device:
+    if (
+        found is None
+        and capacity is not None
+        and not now.includes_reserved
+        and "free" in now.of_device
+        and "used" in now.of_device
+    ):
         found = max(Fraction(0), capacity - now.of_device["used"] - now.of_device["free"])
     if found is None:
         found = Fraction(machine.reserved)

@@ -48,7 +48,9 @@ def test_unknown_key(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
     refused(case, capsys, 2, "max_hould", "max_hold")
 
 
-def test_unknown_section_in_the_environment(case: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_section_in_the_environment(
+    case: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CHARGEBACK__POLICI__IDLE", "separate")
     refused(case, capsys, 2, "CHARGEBACK__POLICI__IDLE", "policy")
 

@@ -1,4 +1,4 @@
-"""The published FOCUS 1.0 sample over its whole month: eight GPU machines reach named buckets, the total ties to the last digit."""
+"""The published FOCUS 1.0 sample over its month: eight GPU machines reach named buckets, the total ties to the last digit."""
 
 import csv
 from datetime import date, timedelta
@@ -27,7 +27,9 @@ def test_the_published_sample_is_reconciled_to_the_last_digit(tmp_path: Path) ->
     config = {
         "version": 1,
         "output": "out",
-        "clusters": [{"name": "prod", "metrics": [{"kind": "openmetrics", "path": "metrics.om", "profile": "dcgm"}], "nodes": nodes}],
+        "clusters": [
+            {"name": "prod", "metrics": [{"kind": "openmetrics", "path": "metrics.om", "profile": "dcgm"}], "nodes": nodes}
+        ],
         "billing": [{"kind": "focus", "path": str(SAMPLE), "cost": "billed"}],
     }
     (tmp_path / "chargeback.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")

@@ -73,7 +73,13 @@ def test_prometheus_and_s3_give_the_rows_of_the_files(tmp_path: Path, s3: str) -
         entry.pop("path")
         entry |= {"kind": "prometheus", "url": url, "nodes_per_shard": 1, "chunk": "5h"}
         bill = values["billing"][0] | {"path": f"s3://{BUCKET}/focus/bill.csv", "endpoint_url": s3}
-        path = config_of(tmp_path / "servers", clusters=values["clusters"], billing=[bill], output=f"s3://{BUCKET}/out", storage={"endpoint_url": s3, "region": "us-east-1"})
+        path = config_of(
+            tmp_path / "servers",
+            clusters=values["clusters"],
+            billing=[bill],
+            output=f"s3://{BUCKET}/out",
+            storage={"endpoint_url": s3, "region": "us-east-1"},
+        )
         assert cli.main(["run", str(path), *WINDOW]) == 0
     assert_same_rows(files, TableStore(f"s3://{BUCKET}/out", endpoint_url=s3, region="us-east-1"), clusters)
 
@@ -99,7 +105,9 @@ def test_objects_in_s3_are_whole_or_absent(tmp_path: Path, s3: str) -> None:
     partition = Partition(DAY, clusters[0])
     table = files.read("chargeback", partition)
     store.write("chargeback", partition, table)
-    assert store.read("chargeback", partition).equals(table)
+    kept = store.read("chargeback", partition)
+    assert kept is not None
+    assert kept.equals(table)
     client = boto3.client("s3", endpoint_url=s3)
     client.delete_object(Bucket=BUCKET, Key=f"whole/chargeback/{partition.path}/_commit.json")
     assert store.read("chargeback", partition) is None
