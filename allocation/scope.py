@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from allocation import hours, money
 from allocation.errors import ChargebackError
@@ -142,24 +143,17 @@ def _findings(lines: pa.Table, in_scope: npt.NDArray[np.bool_], from_ms: int, un
         cost = int(sum(lines["day_nanos"].to_numpy()[coarse].tolist()))
         evidence = "lines of nodes are longer than 25 hours and were cut into equal hours; export by the hour"
         found.append(Finding(Code.COARSE_LINE, Severity.WARNING, "bill", evidence, period, int(coarse.sum()), cost))
-    outside = (np.asarray(lines["rule"].to_pylist(), dtype=object) == "not_a_node") & lines["instance_type"].to_pandas().astype(
-        "str"
-    ).str.match(GPU_FAMILIES.pattern).to_numpy(np.bool_)
-    for resource in sorted(set(lines.filter(pa.array(outside))["resource_id"].to_pylist())):
-        mine = outside & (np.asarray(lines["resource_id"].to_pylist(), dtype=object) == resource)
-        cost = int(sum(lines["day_nanos"].to_numpy()[mine].tolist()))
-        evidence = "a GPU instance on the bill is no node of any configured cluster; add its cluster, or its id to nodes:"
-        found.append(
-            Finding(
-                Code.GPU_INSTANCE_OUTSIDE_CLUSTERS,
-                Severity.WARNING,
-                str(resource),
-                evidence,
-                period,
-                int(mine.sum()),
-                cost,
-            )
-        )
+    gpu_type = pc.fill_null(pc.match_substring_regex(lines["instance_type"], GPU_FAMILIES.pattern), False)
+    outside = lines.filter(pc.and_(pc.fill_null(pc.equal(lines["rule"], "not_a_node"), False), gpu_type))
+    costs = outside.append_column("cost", money.nanos_column(outside["day_nanos"].to_numpy())).group_by(
+        ["resource_id", "currency"]
+    )
+    sums = costs.aggregate([("cost", "sum"), ("cost", "count")]).sort_by("resource_id")
+    evidence = "a GPU instance on the bill is no node of any configured cluster; add its cluster, or its id to nodes:"
+    for row in sums.to_pylist():
+        cost = int(row["cost_sum"].scaleb(9))
+        code, subject = Code.GPU_INSTANCE_OUTSIDE_CLUSTERS, str(row["resource_id"])
+        found.append(Finding(code, Severity.WARNING, subject, evidence, period, row["cost_count"], cost, row["currency"]))
     return found
 
 

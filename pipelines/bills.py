@@ -58,8 +58,20 @@ def read_lines(bills: Sequence[Bill], store: TableStore, start: datetime, end: d
             store.write_bill(bill.key, bill.source.parse(bill.delivery).lines)
             lines = store.read_bill(bill.key, first, until)
         tables.append(conform(lines, LINE_ITEMS, source="store"))
-    table = pa.concat_tables(tables)
+    table = _with_distinct_ids(pa.concat_tables(tables))
     return table, _notices(table, start, end)
+
+
+def _with_distinct_ids(lines: pa.Table) -> pa.Table:
+    """Ids are unique within a delivery only; where two deliveries share one, each gets its entry's and delivery's name."""
+    ids = lines.select(["line_item_id", "cost_metric"]).to_pandas()
+    shared = pa.array(ids.duplicated(keep=False).to_numpy())
+    if not pc.any(shared).as_py():
+        return lines
+    delivery = pc.utf8_slice_codeunits(lines["delivery_id"], 0, 8)
+    longer = pc.binary_join_element_wise(lines["line_item_id"], lines["source_id"], delivery, "@")
+    place = lines.schema.get_field_index("line_item_id")
+    return lines.set_column(place, lines.schema.field(place), pc.if_else(shared, longer, lines["line_item_id"]))
 
 
 def _notices(lines: pa.Table, start: datetime, end: datetime) -> list[Finding]:

@@ -117,7 +117,7 @@ def measure_day(walk: Walk, scope: DayLines, cluster: str, day: date, nodes: pd.
     findings: list[Finding] = []
     for samples in _shards(walk, day, cluster):
         names = set(samples["node"].unique().to_pylist())
-        keys = set(nodes[nodes.node.isin(names)].node_key)
+        keys = set(nodes[nodes.node.isin(names)].node_key) - seen
         wanted = periods[periods.node_key.isin(keys)]
         seen |= keys
         if len(wanted):

@@ -6,7 +6,7 @@ period the rows that must come out. Rules that are named (R1 ...) are those of t
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 
 from allocation.policy import Policy
@@ -107,20 +107,24 @@ class Track:
 
 
 def hold(series: Series, all_series: Iterable[Series], life: tuple[int, int], policy: Policy) -> tuple[Held, ...]:
-    """Hold and gap: R1, R29. ``life`` is the pod's known start and end."""
+    """Hold and gap: R1, R29. ``life`` is the pod's known start and end.
+
+    A device's own row yields to its pods' rows in a hole longer than ``max_hold``, as if it had ended there; a shorter one
+    is no bridge.
+    """
     largest: dict[int, int] = {}
     for moment, value in series.points:
         largest[moment] = max(value, largest.get(moment, 0))
     device = (series.node, series.gpu, series.instance, series.metric)
-    reports = {t for s in all_series if (s.node, s.gpu, s.instance, s.metric) == device for t, _ in s.points}
+    reports = {t for s in all_series if s.metric and (s.node, s.gpu, s.instance, s.metric) == device for t, _ in s.points}
     without_me = sorted(reports - set(largest))
     times = sorted(largest)
     held = []
     for at, after in zip(times, [*times[1:], None], strict=True):
         other = next((t for t in without_me if t > at), None)
         if after is not None and after - at <= policy.max_gap_ms:
-            own_row = series.level == "device" and series.role != "pod_memory"
-            end = min(after, other) if own_row and other is not None else after
+            yields = series.level == "device" and series.role == "used" and other is not None and other < after
+            end = min(at + policy.max_hold_ms, other) if yields and after - at > policy.max_hold_ms else after
         else:
             end = at + policy.max_hold_ms if other is None else min(at + policy.max_hold_ms, other)
         start, end = max(at, life[0]), min(end, life[1])
@@ -137,8 +141,6 @@ class Now:
     """Container-level memory: holder -> container -> value."""
     named: Mapping[Holder, Held]
     """Device-level rows: the largest of each pod."""
-    newest: Held | None
-    """The newest of all device-level rows of pods."""
     declared: Memory
     of_device: Mapping[str, Fraction]
     includes_reserved: bool
@@ -148,14 +150,24 @@ class Now:
     @property
     def known(self) -> bool:
         """R9: any value of the device or of a pod on it; what a pod declared is no measurement."""
-        return bool(self.own or self.named or self.of_device)
+        return bool(self.own or self.named or self.of_device.keys() - {"rows"})
+
+
+def repeated_rows(all_series: Sequence[Series]) -> list[Series]:
+    """R2: the device-level rows of a device's pods are one series of the device, of equal times the larger value."""
+    rows: dict[tuple[str, str, str, str], list[tuple[int, int]]] = {}
+    for s in all_series:
+        if s.role == "pod_memory" and s.level == "device":
+            rows.setdefault((s.node, s.gpu, s.instance, s.metric), []).extend(s.points)
+    return [
+        Series("rows", gpu, tuple(p), instance, metric=metric, node=node) for (node, gpu, instance, metric), p in rows.items()
+    ]
 
 
 def look(tracks: Sequence[Track], moment: int) -> Now:
     """Gathers what the tracks of one device hold at a moment."""
     own: dict[Holder, dict[str, Held]] = {}
     named: dict[Holder, Held] = {}
-    newest: Held | None = None
     declared: Memory = {}
     of_device: dict[str, Fraction] = {}
     observed: set[Holder] = set()
@@ -168,7 +180,7 @@ def look(tracks: Sequence[Track], moment: int) -> Now:
         if s.role == "declared":
             declared[s.holder] = declared.get(s.holder, Fraction(0)) + h.value
             continue
-        device_observed |= fresh
+        device_observed |= fresh and s.role != "rows"
         if s.role != "pod_memory":
             of_device[s.role] = h.value
             includes_reserved |= s.role == "used" and s.includes_reserved
@@ -177,12 +189,14 @@ def look(tracks: Sequence[Track], moment: int) -> Now:
             observed.add(s.holder)
         if s.level == "container":
             own.setdefault(s.holder, {})[s.container] = h
-        else:
-            if s.holder not in named or h.value > named[s.holder].value:
-                named[s.holder] = h
-            if newest is None or (h.at, h.value) > (newest.at, newest.value):
-                newest = h
-    return Now(own, named, newest, declared, of_device, includes_reserved, frozenset(observed), device_observed)
+        elif s.holder not in named or h.value > named[s.holder].value:
+            named[s.holder] = h
+    return Now(own, named, declared, of_device, includes_reserved, frozenset(observed), device_observed)
+
+
+def shown(now: Now) -> Fraction | None:
+    """What the device says is used: its own row, else the newest of the rows that repeat it (R2)."""
+    return now.of_device.get("used", now.of_device.get("rows"))
 
 
 def reserved_of(now: Now, capacity: Fraction | None, machine: Machine) -> Fraction:
@@ -203,9 +217,8 @@ def reserved_of(now: Now, capacity: Fraction | None, machine: Machine) -> Fracti
 
 def used_of(now: Now, reserved: Fraction) -> Fraction | None:
     """U, without the reserve (R7); None where no series says it."""
-    if "used" not in now.of_device:
-        return None
-    return max(Fraction(0), now.of_device["used"] - (reserved if now.includes_reserved else 0))
+    used = shown(now)
+    return None if used is None else max(Fraction(0), used - (reserved if now.includes_reserved else 0))
 
 
 def collapse(now: Now, used: Fraction | None) -> Memory:
@@ -221,21 +234,19 @@ def collapse(now: Now, used: Fraction | None) -> Memory:
 
 def memories(now: Now, used: Fraction | None) -> tuple[Memory, str]:
     """m of each holder, and what the measurement is worth at this moment: R2, R3, R25, R28, R42."""
+    own_row = used if "used" in now.of_device else None
     if now.own:
-        memory = {h: Fraction(0) for h in now.named} | collapse(now, used)
+        memory = {h: Fraction(0) for h in now.named} | collapse(now, own_row)
     else:
         memory = {h: row.value for h, row in now.named.items()}
     if not memory:
         return {}, "none"
     repeated: Fraction | None = None
     values = set(memory.values())
-    if not now.own and used is None and now.newest is not None:
-        repeated = now.newest.value
-    elif not now.own and used and values == {0}:
+    if not now.own and (own_row is None or (own_row and values == {0})):
         repeated = used
-    elif used is not None and len(memory) > 1 and len(values) == 1 and values != {0}:
-        value = next(iter(values))
-        repeated = used if abs(value - used) * 50 <= used else None
+    elif own_row is not None and len(memory) > 1 and len(values) == 1 and values != {0}:
+        repeated = own_row if abs(next(iter(values)) - own_row) * 50 <= own_row else None
     if len(memory) == 1:
         return {h: m if repeated is None else repeated for h, m in memory.items()}, "exclusive"
     if repeated is None:
@@ -293,32 +304,3 @@ def instant(now: Now, capacity: Fraction, machine: Machine, policy: Policy) -> I
     else:
         result.idle = spread(idle, memory if policy.idle == "holder" else even)
     return result
-
-
-@dataclass
-class Device:
-    """A whole GPU or a MIG instance over one period."""
-
-    tracks: Sequence[Track]
-    pieces: list[tuple[int, int, Now]]
-    capacity: Fraction = Fraction(0)
-    rows: Rows = field(default_factory=dict)
-    pooled: Fraction = Fraction(0)
-
-    @property
-    def known(self) -> int:
-        """Known ms."""
-        return sum(b - a for a, b, _ in self.pieces)
-
-    @property
-    def life(self) -> int:
-        """From the first to the last known instant."""
-        return self.pieces[-1][1] - self.pieces[0][0] if self.pieces else 0
-
-
-def cut(tracks: Sequence[Track], start: int, end: int) -> list[tuple[int, int, Now]]:
-    """The known pieces of a period, each without any change inside."""
-    marks = {start, end} | {t for k in tracks for h in k.held for t in (h.start, h.end, h.observed_until) if start < t < end}
-    times = sorted(marks)
-    pieces = [(a, b, look(tracks, a)) for a, b in zip(times, times[1:], strict=False)]
-    return [p for p in pieces if p[2].known]

@@ -1,19 +1,20 @@
 """The brute-force method over whole periods: capacity, known time, cards and their instances, the node's division.
 
-Here belongs what ``tests.oracle`` needs beyond one instant of one device. ``judge`` is the entrance: the rows of every period, with
-the exact part of a line's cost that each column of each row gets.
+Here belongs what goes beyond one instant of one device. ``judge`` is the entrance: the rows of every period, with the exact part
+of a line's cost that each column of each row gets.
 """
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 
 from allocation.policy import Policy
 from tests.oracle import (
     DAY_MS,
     PPB,
     RANK,
-    Device,
     Holder,
     Instant,
     Key,
@@ -24,15 +25,48 @@ from tests.oracle import (
     Rows,
     Series,
     Track,
-    cut,
     hold,
     instant,
+    look,
     memories,
+    repeated_rows,
     reserved_of,
+    shown,
     used_of,
 )
 
 NOTHING = Fraction(0)
+
+
+@dataclass
+class Device:
+    """A whole GPU or a MIG instance over one period."""
+
+    tracks: Sequence[Track]
+    pieces: list[tuple[int, int, Now]]
+    capacity: Fraction = Fraction(0)
+    rows: Rows = field(default_factory=dict)
+    pooled: Fraction = Fraction(0)
+
+    @property
+    def known(self) -> int:
+        """Known ms."""
+        return sum(b - a for a, b, _ in self.pieces)
+
+    @property
+    def life(self) -> int:
+        """From the first to the last known instant."""
+        return self.pieces[-1][1] - self.pieces[0][0] if self.pieces else 0
+
+
+def cut(tracks: Sequence[Track], start: int, end: int) -> list[tuple[int, int, Now]]:
+    """The known pieces of a period, each without any change inside."""
+    marks = {start, end} | {t for k in tracks for h in k.held for t in (h.start, h.end, h.observed_until) if start < t < end}
+    times = sorted(marks)
+    pieces = [(a, b, look(tracks, a)) for a, b in pairwise(times)]
+    return [p for p in pieces if p[2].known]
+
+
 Lives = Mapping[Holder, tuple[int, int]]
 ALWAYS = (0, 2**62)
 
@@ -41,7 +75,8 @@ def judge(
     series: Sequence[Series], machines: Sequence[Machine], lives: Lives, periods: Sequence[Period], policy: Policy
 ) -> dict[Period, Rows]:
     """The rows of every period. ``lives`` are the known starts and ends of pods."""
-    tracks = [Track(s, hold(s, series, lives.get(s.holder, ALWAYS), policy)) for s in series]
+    everything = [*series, *repeated_rows(series)]
+    tracks = [Track(s, hold(s, series, lives.get(s.holder, ALWAYS), policy)) for s in everything]
     of = {m.node: m for m in machines}
     return {p: _period([t for t in tracks if t.series.node == p.node], of[p.node], p, policy) for p in periods}
 
@@ -53,11 +88,13 @@ def _candidates(now: Now, machine: Machine) -> dict[str, Fraction]:
     if "total" in device:
         found["total"] = device["total"]
     reserved = reserved_of(now, None, machine)
-    used = used_of(now, reserved)
-    if used is not None and "free" in device:
-        if "reserved" in device:
-            found["three"] = used + device["free"] + device["reserved"]
-        found["two"] = device["used"] + device["free"]
+    used, raw = used_of(now, reserved), shown(now)
+    if raw is not None and "free" in device:
+        found["two"] = raw + device["free"]
+        if now.includes_reserved:
+            found["three"] = found["two"]
+        elif "reserved" in device:
+            found["three"] = found["two"] + device["reserved"]
     memory, _ = memories(now, used)
     total = sum(memory.values(), NOTHING)
     found["guess"] = max(total, used or NOTHING) + reserved
@@ -92,7 +129,8 @@ def _add(device: Device, a: int, b: int, now: Now, rates: Instant) -> None:
 
 
 def measure_device(device: Device, machine: Machine, expected: int, policy: Policy, *, whole: bool) -> None:
-    """Integrates one device over its known time."""
+    """Integrates one device over its known time. What is configured of a card says nothing of an instance."""
+    machine = machine if whole else Machine(machine.node)
     device.capacity = capacity_of(device.pieces, machine, whole=whole) or NOTHING
     for a, b, now in device.pieces:
         _add(device, a, b, now, instant(now, device.capacity, machine, policy))
@@ -147,7 +185,7 @@ def _period(tracks: Sequence[Track], machine: Machine, period: Period, policy: P
         parts = {i: d for i, d in known[gpu].items() if d.pieces}
         if parts:
             devices[gpu] = parts
-    cards = {g: _measure_card(tracks, g, parts, machine, period, policy) for g, parts in devices.items()}
+    cards = {g: _measure_card(parts, machine, period, policy) for g, parts in devices.items()}
     _pool([d for _, parts in cards.values() for d in parts.values()])
     return _divide(tracks, cards, seen, machine, period, policy)
 
@@ -164,9 +202,7 @@ def _on(tracks: Sequence[Track], gpu: str, period: Period) -> dict[str, Device]:
 Card = tuple[Fraction, dict[str, Device]]
 
 
-def _measure_card(
-    tracks: Sequence[Track], gpu: str, parts: dict[str, Device], machine: Machine, period: Period, policy: Policy
-) -> Card:
+def _measure_card(parts: dict[str, Device], machine: Machine, period: Period, policy: Policy) -> Card:
     """The card's own capacity and its devices: the whole GPU, or its instances where it has any in the period (R23)."""
     whole = parts.get("")
     size = capacity_of(whole.pieces if whole else [], machine, whole=True)
