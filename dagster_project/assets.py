@@ -6,7 +6,6 @@ The four result tables are one step, because they are published together or not 
 from collections.abc import Iterator
 
 import dagster as dg
-import pyarrow as pa
 from pydantic import Field
 
 from allocation.schemas import TABLES
@@ -135,12 +134,10 @@ def _results(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
             results = charge(open_day(walk, partition_of(context.partition_key)), usage)
             publish(walk, results)
         shown = {"chargeback": checks.coverage, "reconciliation": checks.conservation, "findings": checks.no_errors}
+        version = dg.DataVersion(results.run_id)
         for name in RESULT_TABLES:
-            table: pa.Table = getattr(results, name)
-            told = describe(name, table) | {"run_id": dg.MetadataValue.text(results.run_id)}
+            told = describe(name, getattr(results, name)) | {"run_id": dg.MetadataValue.text(results.run_id)}
             proof = [shown[name](results)] if name in shown else []
-            yield dg.MaterializeResult(
-                asset_key=name, metadata=told, check_results=proof, data_version=dg.DataVersion(results.run_id)
-            )
+            yield dg.MaterializeResult(asset_key=name, metadata=told, check_results=proof, data_version=version)
 
     return charge_partition

@@ -20,9 +20,8 @@ def build_definitions(path: Path) -> dg.Definitions:
     The steps of a partition follow one another, so a run is one process, and compiled code is loaded once.
     """
     partitions = partitions_of(load_settings(path))
-    job = dg.define_asset_job(
-        JOB, selection=dg.AssetSelection.all(), partitions_def=partitions, description="One day of one cluster, or of `_bill`."
-    )
+    told = "One day of one cluster, or of `_bill`."
+    job = dg.define_asset_job(JOB, selection=dg.AssetSelection.all(), description=told)
     config = ChargebackConfig(path=str(path))
     return dg.Definitions(
         assets=assets_of(partitions),

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from allocation.money import NO_MONEY, exact_sum
+from dagster_project.metadata import by_money
 from pipelines.stages import Results
 
 UNALLOCATED_WARNS_ABOVE = 0.05
@@ -18,7 +19,7 @@ CONSERVATION = dg.AssetCheckSpec(
 )
 COVERAGE = dg.AssetCheckSpec("coverage", asset="chargeback", description="How much of the cost no measurement could place.")
 NO_ERRORS = dg.AssetCheckSpec(
-    "no_errors", asset="findings", description="No finding of severity error, which would block exports and closing."
+    "no_errors", asset="findings", description="No finding that would block exports, reports and closing."
 )
 SPECS = (CONSERVATION, COVERAGE, NO_ERRORS)
 
@@ -51,14 +52,11 @@ def coverage(results: Results, warns_above: float = UNALLOCATED_WARNS_ABOVE) -> 
 
 def unallocated_shares(chargeback: pa.Table) -> dict[str, float]:
     """The share of bucket ``unallocated`` by cost metric and currency."""
-    rows = chargeback.select(["cost_metric", "currency", "bucket"]).append_column("size", pc.abs(chargeback["cost"]))
     shares = {}
-    for pair in rows.group_by(["cost_metric", "currency"]).aggregate([]).to_pylist():
-        mine = rows.filter(
-            pc.and_(pc.equal(rows["cost_metric"], pair["cost_metric"]), pc.equal(rows["currency"], pair["currency"]))
-        )
-        whole, lost = exact_sum(mine["size"]), exact_sum(mine["size"].filter(pc.equal(mine["bucket"], "unallocated")))
-        shares[f"{pair['cost_metric']}_{pair['currency']}"] = float(lost / whole) if whole else 0.0
+    for money, rows in by_money(chargeback):
+        size = pc.abs(rows["cost"])
+        whole, lost = exact_sum(size), exact_sum(size.filter(pc.equal(rows["bucket"], "unallocated")))
+        shares[money] = float(lost / whole) if whole else 0.0
     return shares
 
 

@@ -5,7 +5,6 @@ What is measured rests in the store between two assets, with its findings and wi
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import cached_property
 
 import pandas as pd
@@ -22,6 +21,9 @@ from pipelines import stages
 from pipelines.samples import Fetched
 from pipelines.settings import OwnersEntry
 from pipelines.storage import Partition
+
+_PLAIN = ("subject", "evidence", "count", "cost_at_risk_nanos", "currency")
+"""The fields of a finding that JSON knows as they are."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def charge(day: Day, usage: Kept) -> stages.Results:
         return next(iter(stages.compute(day.walk, day.bill, day.fetched, [BILL_CLUSTER])))
     measured = stages.ClusterDay(usage.table, _findings(usage.detail))
     chargeback, noticed = stages.charge_day(day.walk, day.scope, name, measured, day.partition.day, day.run_id)
-    more = [*noticed, *day.fetched[name].findings, *stages._without_series(name, day.fetched[name], day.partition.day)]  # noqa: SLF001
+    more = [*noticed, *day.fetched[name].findings, *stages.without_series(name, day.fetched[name], day.partition.day)]
     return stages.finish(day.scope, measured, chargeback, more, day.bill, day.partition, day.run_id)
 
 
@@ -112,29 +114,19 @@ def _told(day: Day, findings: Sequence[Finding]) -> dict[str, object]:
 def _plain(finding: Finding) -> dict[str, object]:
     """A finding as JSON knows it."""
     period = finding.period and [moment.isoformat() for moment in finding.period]
-    return {
-        "code": finding.code.value, "severity": finding.severity.value, "subject": finding.subject, "evidence": finding.evidence,
-        "period": period, "count": finding.count, "nanos": finding.cost_at_risk_nanos, "currency": finding.currency,
-    }  # fmt: skip
+    told = {name: getattr(finding, name) for name in _PLAIN}
+    return told | {"code": finding.code.value, "severity": finding.severity.value, "period": period}
 
 
 def _findings(detail: Mapping[str, object]) -> tuple[Finding, ...]:
+    """The findings that were told of a table."""
     told = detail["findings"]
     assert isinstance(told, list)  # noqa: S101
     return tuple(
-        Finding(
-            Code(f["code"]),
-            Severity(f["severity"]),
-            f["subject"],
-            f["evidence"],
-            _period(f["period"]),
-            f["count"],
-            f["nanos"],
-            f["currency"],
-        )
+        Finding(Code(f["code"]), Severity(f["severity"]), period=_period(f["period"]), **{name: f[name] for name in _PLAIN})
         for f in told
     )
 
 
-def _period(moments: Sequence[str] | None) -> tuple[datetime, datetime] | None:
+def _period(moments: Sequence[str] | None) -> tuple[pd.Timestamp, pd.Timestamp] | None:
     return None if moments is None else (pd.Timestamp(moments[0]), pd.Timestamp(moments[1]))

@@ -38,11 +38,9 @@ def due_days(settings: Settings, store: TableStore, deliveries: Sequence[Deliver
     """The last whole days, then earlier days whose bill changed, each from the first day on and before today."""
     first = settings.start or today
     recent = {today - timedelta(days=n) for n in range(1, LAST_DAYS + 1)}
-    changed = {
-        p.day for p in store.partitions("chargeback") if p.cluster in clusters_of(settings) and _changed(store, p, deliveries)
-    }
-    due = [*sorted(recent), *sorted(changed - recent)]
-    return [day for day in due if first <= day < today]
+    stored = [p for p in store.partitions("chargeback") if p.cluster in clusters_of(settings) and first <= p.day < today]
+    changed = {p.day for p in stored if p.day not in recent and _changed(store, p, deliveries)}
+    return [day for day in [*sorted(recent), *sorted(changed)] if day >= first]
 
 
 def _changed(store: TableStore, partition: Partition, deliveries: Sequence[Delivery]) -> bool:

@@ -64,11 +64,14 @@ def fetch(
     nodes = sorted({n for source in sources for n in source.nodes(window)})
     series = [s for source in sources for s in source.inventory(window)]
     table = build_nodes(series, cluster.nodes, nodes, settings.policy.max_hold)
+    digest.tell(table)
     shards = _shards(sources, window, nodes, digest, findings)
+    pods = build_pods(series)
+    digest.tell(pods)
     detail: dict[str, object] = {}
     store.write_parts("samples", partition, _noting(shards, detail, digest, query, nodes, findings), detail)
     store.write("nodes", partition, table)
-    store.write("pods", partition, build_pods(series))
+    store.write("pods", partition, pods)
     return Fetched(str(detail["fingerprint"]), tuple(nodes), tuple(findings), reused=False)
 
 
@@ -129,10 +132,11 @@ def _query_id(settings: Settings, cluster: ClusterEntry, window: Window, sources
 
 
 class _Digest:
-    """A fingerprint of series that does not depend on where shards begin."""
+    """A fingerprint of series and inventory that does not depend on where shards begin."""
 
     def __init__(self) -> None:
         self._columns = {name: hashlib.sha256() for name in (*_FINGERPRINTED, "lengths")}
+        self._inventory = hashlib.sha256()
 
     def add(self, samples: pa.Table) -> None:
         self._columns["lengths"].update(samples.column("values").combine_chunks().value_lengths().to_numpy().tobytes())
@@ -144,8 +148,12 @@ class _Digest:
             else:
                 digest.update("\0".join(map(str, column.to_pylist())).encode() + b"\0" * bool(len(column)))
 
+    def tell(self, table: pa.Table) -> None:
+        """Takes a table of the inventory in, row by row as JSON."""
+        self._inventory.update(json.dumps(table.to_pylist(), sort_keys=True, default=str).encode())
+
     def text(self) -> str:
-        whole = hashlib.sha256()
+        whole = hashlib.sha256(self._inventory.digest())
         for digest in self._columns.values():
             whole.update(digest.digest())
         return whole.hexdigest()

@@ -63,6 +63,9 @@ class DayBill:
     day: date
     lines: pa.Table
     deliveries: tuple[str, ...]
+    """Those whose lines touch the day."""
+    discovered: tuple[str, ...] = ()
+    """All that stood then: a later one that is not among them may change the day."""
     findings: tuple[Finding, ...] = ()
 
     @property
@@ -80,7 +83,8 @@ def read_day(walk: Walk, day: date, bills: Sequence[Bill] | None = None) -> DayB
     bills = discover(walk.settings) if bills is None else bills
     start = day_start(day)
     lines, noticed = read_lines(bills, walk.store, start, start + DAY)
-    return DayBill(day, lines, tuple(sorted(b.delivery.delivery_id for b in bills)), tuple(noticed))
+    touching = tuple(sorted(lines["delivery_id"].unique().to_pylist()))
+    return DayBill(day, lines, touching, tuple(sorted(b.delivery.delivery_id for b in bills)), tuple(noticed))
 
 
 def fetch_day(walk: Walk, bill: DayBill, cluster: ClusterEntry, *, again: bool = False) -> Fetched:
@@ -113,7 +117,8 @@ def measure_day(walk: Walk, scope: DayLines, cluster: str, day: date, nodes: pd.
     parts = scope.parts[scope.parts.cluster == cluster]
     periods = expected_ms(parts, scope.lines, nodes)
     pods = pods_frame(_read(walk, "pods", day, cluster))
-    tables, seen = [USAGE.empty()], set()
+    tables = [USAGE.empty()]
+    seen: set[str] = set()
     findings: list[Finding] = []
     for samples in _shards(walk, day, cluster):
         names = set(samples["node"].unique().to_pylist())
@@ -136,6 +141,8 @@ def measure_day(walk: Walk, scope: DayLines, cluster: str, day: date, nodes: pd.
 def _shards(walk: Walk, day: date, cluster: str) -> Iterator[pa.Table]:
     """Stored shards; where two sources tell of the same nodes, together (R25)."""
     several = len(walk.settings.cluster(cluster).metrics) > 1
+    if walk.store.commit("samples", Partition(day, cluster)) is None:
+        raise ChargebackError(f"{walk.store.place('samples')}: the partition {day}|{cluster} is not there; run its samples first")
     parts = walk.store.read_parts("samples", Partition(day, cluster))
     if not several:
         yield from parts
@@ -251,7 +258,7 @@ def compute(walk: Walk, bill: DayBill, fetched: Mapping[str, Fetched], clusters:
         if name != BILL_CLUSTER:
             measured = measure_day(walk, scope, name, bill.day, nodes[name])
             chargeback, owned = charge_day(walk, scope, name, measured, bill.day, run_id)
-            owned += [*fetched[name].findings, *_without_series(name, fetched[name], bill.day)]
+            owned += [*fetched[name].findings, *without_series(name, fetched[name], bill.day)]
         yield finish(scope, measured, chargeback, owned, bill, partition, run_id)
 
 
@@ -268,7 +275,7 @@ def finish(
     reconciliation = reconcile_day(scope, partition.cluster, chargeback, bill.day, run_id)
     rows = finding_rows.to_table(price([*measured.findings, *more], chargeback), run_id)
     totals = chargeback_tables.team_model(chargeback, run_id)
-    return Results(partition, run_id, chargeback, totals, reconciliation, rows, bill.deliveries)
+    return Results(partition, run_id, chargeback, totals, reconciliation, rows, bill.discovered)
 
 
 def _of_bill(bill: DayBill) -> tuple[Finding, ...]:
@@ -279,7 +286,8 @@ def _of_bill(bill: DayBill) -> tuple[Finding, ...]:
     return (Finding(Code.NO_LINES, Severity.WARNING, "bill", evidence, period),)
 
 
-def _without_series(cluster: str, fetched: Fetched, day: date) -> list[Finding]:
+def without_series(cluster: str, fetched: Fetched, day: date) -> list[Finding]:
+    """A finding where a cluster has no series of any device."""
     if fetched.nodes:
         return []
     period = (day_start(day), day_start(day) + DAY)

@@ -75,10 +75,10 @@ class TableStore:
         with self._reaching():
             self._make(target)
             hashes: dict[str, str] = {}
-            if not self._local:
-                self._forget(f"{folder}/{COMMIT}")
             try:
                 for number, part in enumerate(parts):
+                    if number == 0 and not self._local:
+                        self._forget(f"{folder}/{COMMIT}")
                     hashes[f"part-{number}.parquet"] = self._write_file(f"{target}/part-{number}.parquet", part)
                 commit = Commit(hashes, detail or {})
                 self._write_text(f"{target}/{COMMIT}", _commit_text(table, commit))

@@ -201,15 +201,9 @@ def shown(now: Now) -> Fraction | None:
 
 def reserved_of(now: Now, capacity: Fraction | None, machine: Machine) -> Fraction:
     """R: from the series; else K - (used + free); else configured; else 0 (R7, R8). Never outside [0, K]."""
-    found = now.of_device.get("reserved")
-    if (
-        found is None
-        and capacity is not None
-        and not now.includes_reserved
-        and "free" in now.of_device
-        and "used" in now.of_device
-    ):
-        found = max(Fraction(0), capacity - now.of_device["used"] - now.of_device["free"])
+    found, used, free = now.of_device.get("reserved"), shown(now), now.of_device.get("free")
+    if found is None and capacity is not None and not now.includes_reserved and used is not None and free is not None:
+        found = max(Fraction(0), capacity - used - free)
     if found is None:
         found = Fraction(machine.reserved)
     return found if capacity is None else min(found, capacity)

@@ -106,7 +106,8 @@ def capacity_of(pieces: Sequence[tuple[int, int, Now]], machine: Machine, *, who
     seen: dict[str, Fraction] = {}
     for _, _, now in pieces:
         for source, size in _candidates(now, machine).items():
-            seen[source] = max(size, seen.get(source, NOTHING))
+            if size > 0 or source == "guess":
+                seen[source] = max(size, seen.get(source, Fraction(1)))
     if whole and machine.memory is not None:
         seen["configured"] = Fraction(machine.memory)
     return next((seen[s] for s in ("total", "three", "configured", "two", "guess") if s in seen), None)
@@ -231,7 +232,9 @@ def _divide(
         rows[Key(gpu=gpu, bucket="unallocated", reason="gpu_without_metrics")] = Row(shares=(NOTHING, NOTHING, part))
     if share < 1:
         node = cut(tracks, period.start, period.end)
-        row = Row(coverage=_coverage(sum(b - a for a, b, _ in node), period.expected), shares=(NOTHING, 1 - share, NOTHING))
+        observed, imputed = _times(node)
+        coverage = _coverage(observed + imputed, period.expected)
+        row = Row(observed=observed, imputed=imputed, coverage=coverage, shares=(NOTHING, 1 - share, NOTHING))
         rows[Key(bucket="host", reason="gpu_share")] = row
     return rows
 

@@ -36,12 +36,6 @@ def results_of_the_walk(place: Place, output: Path) -> list[Results]:
     return run_day(open_walk(settings), DAY)
 
 
-def metadata_of(result: dg.ExecuteInProcessResult, asset: str) -> dict[str, object]:
-    (event,) = result.asset_materializations_for_node("fetch" if asset in ("samples", "nodes", "pods") else asset) or [None]
-    assert event is not None
-    return {key: value.value for key, value in event.metadata.items()}
-
-
 def told_of(result: dg.ExecuteInProcessResult) -> dict[str, dict[str, object]]:
     events = [e.step_materialization_data.materialization for e in result.all_events if e.is_step_materialization]
     return {e.asset_key.path[-1]: {k: v.value for k, v in e.metadata.items()} for e in events}
@@ -182,16 +176,17 @@ def test_nothing_is_pickled(place: Place, tmp_path: Path) -> None:
 
 def test_assets_downstream_get_tables_as_they_ask(place: Place, instance: dg.DagsterInstance) -> None:
     assert place.run(instance, "dev").success
-    definitions = build_definitions(place.config)
-    key = key_of(Partition(DAY, "dev"))
-    loader = definitions.get_repository_def().get_asset_value_loader(instance)
-    table = loader.load_asset_value("chargeback", partition_key=key, python_type=pa.Table)
+    repository = build_definitions(place.config).get_repository_def()
+    key, nowhere = key_of(Partition(DAY, "dev")), key_of(Partition(DAY, "prod"))
+    with repository.get_asset_value_loader(instance) as loader:
+        table = loader.load_asset_value("chargeback", partition_key=key, python_type=pa.Table)
+        kept = loader.load_asset_value("usage", partition_key=key, python_type=Kept)
+        nothing = loader.load_asset_value("nodes", partition_key=key_of(Partition(DAY, "_bill")), python_type=pa.Table)
+        with pytest.raises(dg.Failure, match="materialise usage for it first"):
+            loader.load_asset_value("usage", partition_key=nowhere, python_type=pa.Table)
+    assert isinstance(table, pa.Table)
     assert table.equals(place.rows("chargeback", "dev"))
-    kept = loader.load_asset_value("usage", partition_key=key, python_type=Kept)
-    assert kept.table["bucket"].to_pylist() == ["workload"]
-    assert kept.detail["findings"] == []
-    nothing = loader.load_asset_value("nodes", partition_key=key_of(Partition(DAY, "_bill")), python_type=pa.Table)
+    assert isinstance(kept, Kept)
+    assert (kept.table["bucket"].to_pylist(), kept.detail["findings"]) == (["workload"], [])
+    assert isinstance(nothing, pa.Table)
     assert nothing.equals(TABLES["nodes"].empty())
-    with pytest.raises(dg.DagsterExecutionLoadInputError) as error:
-        loader.load_asset_value("usage", partition_key=key_of(Partition(DAY, "prod")), python_type=pa.Table)
-    assert "materialise usage for it first" in str(error.value.__cause__)

@@ -25,13 +25,17 @@ def place(tmp_path: Path) -> Place:
 
 
 def night(place: Place, instance: dg.DagsterInstance) -> list[dict[str, str]]:
-    repository = build_definitions(place.config).get_repository_def()
-    context = dg.build_schedule_context(instance=instance, scheduled_execution_time=FOUR, repository_def=repository)
-    tick = repository.get_schedule_def("nightly").evaluate_tick(context)
+    definitions = build_definitions(place.config)
+    repository = definitions.get_repository_def()
+    made = dg.build_schedule_context(
+        instance=instance, scheduled_execution_time=FOUR, repository_def=repository, resources=definitions.resources
+    )
+    with made as context:
+        tick = repository.get_schedule_def("nightly").evaluate_tick(context)
     assert tick.run_requests is not None
     assert len({r.run_key for r in tick.run_requests}) == len(tick.run_requests)
-    keys = [r.partition_key for r in tick.run_requests]
-    return [key.keys_by_dimension for key in keys if isinstance(key, dg.MultiPartitionKey)]
+    found = [r.partition_key for r in tick.run_requests]
+    return [dict(key.keys_by_dimension) for key in found if isinstance(key, dg.MultiPartitionKey)]
 
 
 def keys(*days: date) -> list[dict[str, str]]:

@@ -6,6 +6,7 @@ from datetime import date
 from pathlib import Path
 
 import boto3
+import dagster as dg
 import pytest
 import yaml
 
@@ -13,6 +14,7 @@ from pipelines import cli
 from pipelines.settings import load_settings
 from pipelines.stages import RESULT_TABLES, open_walk, run_day
 from pipelines.storage import Partition, TableStore
+from tests.dagster_project.places import Place
 from tests.servers import needs_prometheus, prometheus, s3_server
 
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart"
@@ -81,7 +83,16 @@ def test_prometheus_and_s3_give_the_rows_of_the_files(tmp_path: Path, s3: str) -
             storage={"endpoint_url": s3, "region": "us-east-1"},
         )
         assert cli.main(["run", str(path), *WINDOW]) == 0
-    assert_same_rows(files, TableStore(f"s3://{BUCKET}/out", endpoint_url=s3, region="us-east-1"), clusters)
+        (tmp_path / "dagster").mkdir()
+        storage = {"endpoint_url": s3, "region": "us-east-1"}
+        other = config_of(
+            tmp_path / "dagster", clusters=values["clusters"], billing=[bill], output=f"s3://{BUCKET}/dagster", storage=storage
+        )
+        with dg.DagsterInstance.ephemeral() as instance:
+            for cluster in clusters:
+                assert Place(other).run(instance, cluster).success
+    for output in ("out", "dagster"):
+        assert_same_rows(files, TableStore(f"s3://{BUCKET}/{output}", endpoint_url=s3, region="us-east-1"), clusters)
 
 
 @needs_prometheus

@@ -1,0 +1,164 @@
+"""Small shards in the words of the oracle, as the tables that the method reads, and the method's answer in the oracle's words.
+
+Here belongs the bridge between ``tests.oracle`` and ``allocation``; strategies are in ``tests.strategies``.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from allocation.policy import Policy
+from allocation.schemas import NODES, PODS, SAMPLES
+from allocation.usage import Measured, measure
+from pipelines.inventory import nodes_frame, pods_frame
+from tests.oracle import Holder, Key, Machine, Period, Row, Rows, Series
+from tests.oracle_periods import Lives, judge
+
+MODEL = "GPU-MODEL"
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LATEST = datetime(2200, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Shard:
+    """All that one call of the method gets."""
+
+    series: tuple[Series, ...]
+    machines: tuple[Machine, ...] = (Machine(),)
+    periods: tuple[Period, ...] = ()
+    policy: Policy = field(default_factory=Policy)
+    lives: Lives = field(default_factory=dict)
+
+    @property
+    def slack(self) -> int:
+        """By how many byte-ms a sum may be off: less than one for each piece of time and each division of it."""
+        return 8 + 6 * sum(len(s.points) for s in self.series)
+
+
+def moment(ms: int) -> datetime:
+    """Ms since the epoch as a time."""
+    return EPOCH + timedelta(milliseconds=ms)
+
+
+def samples_table(series: tuple[Series, ...]) -> pa.Table:
+    """Table ``samples`` of distinct series."""
+    rows = []
+    for s in series:
+        largest: dict[int, int] = {}
+        for t, v in s.points:
+            largest[t] = max(v, largest.get(t, 0))
+        times = sorted(largest)
+        rows.append(
+            {
+                "role": s.role, "level": s.level, "metric": s.metric or f"{s.role}_bytes",
+                "includes_reserved": s.includes_reserved, "node": s.node, "gpu_uuid": s.gpu, "gpu_instance": s.instance,
+                "mig_profile": "", "gpu_model": MODEL, "namespace": s.holder[0], "pod": s.holder[1], "pod_uid": s.holder[2],
+                "container": s.container, "timestamps_ms": times, "values": [float(largest[t]) for t in times],
+            }
+        )  # fmt: skip
+    return pa.Table.from_pylist(rows, schema=SAMPLES.arrow())
+
+
+def nodes_table(machines: tuple[Machine, ...]) -> pa.Table:
+    """Table ``nodes``: every machine all the time."""
+    rows = [
+        {
+            "node": m.node, "node_id": f"id-{m.node}", "node_key": f"id-{m.node}", "alive_from": EPOCH, "alive_until": LATEST,
+            "gpus": m.gpus, "gpu_memory_bytes": m.memory, "gpu_memory_configured": m.memory is not None, "configured": True,
+        }
+        for m in machines
+    ]  # fmt: skip
+    return pa.Table.from_pylist(rows, schema=NODES.arrow())
+
+
+def pods_table(lives: Lives) -> pa.Table:
+    """Table ``pods`` with known starts and ends."""
+    rows = [
+        {
+            "namespace": ns, "pod": pod, "pod_uid": uid, "seen_from": moment(start), "seen_until": moment(end),
+            "started_at": moment(start), "ended_at": moment(end), "labels": [], "annotations": [],
+        }
+        for (ns, pod, uid), (start, end) in sorted(lives.items())
+    ]  # fmt: skip
+    return pa.Table.from_pylist(rows, schema=PODS.arrow())
+
+
+def measured(shard: Shard) -> Measured:
+    """The method's answer."""
+    periods = pd.DataFrame(
+        {
+            "node_key": [f"id-{p.node}" for p in shard.periods],
+            "start_ms": np.array([p.start for p in shard.periods], np.int64),
+            "end_ms": np.array([p.end for p in shard.periods], np.int64),
+            "expected_ms": np.array([p.expected for p in shard.periods], np.int64),
+        }
+    )
+    nodes, pods = nodes_frame(nodes_table(shard.machines)), pods_frame(pods_table(shard.lives))
+    return measure(samples_table(shard.series), nodes, pods, periods, shard.policy)
+
+
+def expected(shard: Shard) -> dict[Period, Rows]:
+    """The oracle's answer, without the bucket rows that hold nothing."""
+    rows = judge(shard.series, shard.machines, shard.lives, shard.periods, shard.policy)
+    return {p: {k: r for k, r in of.items() if k.bucket == "workload" or any(r.shares)} for p, of in rows.items()}
+
+
+def answered(usage: pa.Table, periods: tuple[Period, ...]) -> dict[Period, Rows]:
+    """Table ``usage`` in the oracle's words; GPUs without a name are numbered."""
+    of = {(f"id-{p.node}", moment(p.start), moment(p.end)): p for p in periods}
+    grouped: dict[Period, list[dict[str, object]]] = {p: [] for p in periods}
+    for row in usage.to_pylist():
+        grouped[of[row["node_key"], row["period_start"], row["period_end"]]].append(row)
+    return {p: _rows_of(rows) for p, rows in grouped.items()}
+
+
+def _rows_of(rows: list[dict[str, object]]) -> Rows:
+    found: Rows = {}
+    shares = shares_of(rows)
+    for row, part in zip(rows, shares, strict=True):
+        missing = row["reason"] == "gpu_without_metrics" and not row["gpu_uuid"]
+        holder: Holder = (_text(row["namespace"]), _text(row["pod"]), _text(row["pod_uid"]))
+        gpu = f"?{sum(k.gpu.startswith('?') for k in found)}" if missing else _text(row["gpu_uuid"])
+        key = Key(gpu, _text(row["gpu_instance"]), _text(row["bucket"]), _text(row["reason"]), holder)
+        assert key not in found, f"two rows of {key}"
+        used, overhead, idle, unmeasured = (_whole(row[c]) for c in WEIGHTS)
+        times = int(str(row["observed_ms"])), int(str(row["imputed_ms"]))
+        coverage = Fraction(float(str(row["coverage"])))
+        found[key] = Row(used, overhead, idle, unmeasured, *times, coverage, _text(row["basis"]), part)
+    return found
+
+
+WEIGHTS = ("used_byte_ms", "overhead_byte_ms", "idle_byte_ms", "unmeasured_weight")
+
+
+def shares_of(rows: list[dict[str, object]]) -> list[tuple[Fraction, Fraction, Fraction]]:
+    """Which part of a line each column of each row gets, by the three divisions in turn."""
+    gpus: dict[object, Fraction] = {}
+    devices: dict[object, dict[object, Fraction]] = defaultdict(dict)
+    parts: dict[tuple[object, object], Fraction] = defaultdict(Fraction)
+    for row in rows:
+        gpu, device = row["gpu_ordinal"], row["device_ordinal"]
+        assert gpus.setdefault(gpu, _whole(row["gpu_weight"])) == _whole(row["gpu_weight"])
+        assert devices[gpu].setdefault(device, _whole(row["device_weight"])) == _whole(row["device_weight"])
+        parts[gpu, device] += sum((_whole(row[c]) for c in WEIGHTS), Fraction(0))
+    found = []
+    for row in rows:
+        gpu, device = row["gpu_ordinal"], row["device_ordinal"]
+        whole = gpus[gpu] / sum(gpus.values()) * devices[gpu][device] / sum(devices[gpu].values()) / parts[gpu, device]
+        used, overhead, idle, unmeasured = (_whole(row[c]) * whole for c in WEIGHTS)
+        host = row["bucket"] == "host"
+        found.append((used, overhead + (unmeasured if host else 0), idle + (0 if host else unmeasured)))
+    return found
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+def _whole(value: object) -> Fraction:
+    return Fraction(str(value))
