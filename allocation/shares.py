@@ -100,7 +100,7 @@ def share_out(size: int, dt: int, weights: Int64, who: Int64, total: int, accoun
     """Adds ``size * dt`` byte-ms to the accounts of ``who`` by weight, evenly where all weights are 0.
 
     ``account[h, column:column + 2]`` is holder h's wide sum. Each gets the floor of its share, the few units left go one each
-    to the first.
+    to the first that have weight.
     """
     n = len(who)
     wh, wl = wide.multiply(size, dt)
@@ -117,8 +117,10 @@ def share_out(size: int, dt: int, weights: Int64, who: Int64, total: int, accoun
             qh, ql, _, _ = wide.scale(wh, wl, 0, w, 0, t)
         lh, ll = wide.subtract(lh, ll, qh, ql)
         credit(account, who[i], column, qh, ql)
-    for i in range(ll):
-        credit(account, who[i], column, 0, 1)
+    for i in range(n):
+        if ll > 0 and (total == 0 or weights[i] > 0):
+            credit(account, who[i], column, 0, 1)
+            ll -= 1
 
 
 @njit(cache=True, error_model="numpy")

@@ -13,6 +13,7 @@ from allocation.policy import Policy
 
 DAY_MS = 86_400_000
 PPB = 1_000_000_000
+NEVER = 2**62
 RANK = ("exclusive", "measured", "estimated_requests", "estimated_even")
 Holder = tuple[str, str, str]
 Memory = dict[Holder, Fraction]
@@ -119,14 +120,14 @@ def hold(series: Series, all_series: Iterable[Series], life: tuple[int, int], po
     reports = {t for s in all_series if s.metric and (s.node, s.gpu, s.instance, s.metric) == device for t, _ in s.points}
     without_me = sorted(reports - set(largest))
     times = sorted(largest)
+    yields = series.level == "device" and series.role == "used"
     held = []
-    for at, after in zip(times, [*times[1:], None], strict=True):
-        other = next((t for t in without_me if t > at), None)
-        if after is not None and after - at <= policy.max_gap_ms:
-            yields = series.level == "device" and series.role == "used" and other is not None and other < after
-            end = min(at + policy.max_hold_ms, other) if yields and after - at > policy.max_hold_ms else after
+    for at, after in zip(times, [*times[1:], NEVER], strict=True):
+        other = next((t for t in without_me if t > at), NEVER)
+        if after - at > policy.max_gap_ms or (yields and other < after and after - at > policy.max_hold_ms):
+            end = min(after, other, at + policy.max_hold_ms)
         else:
-            end = at + policy.max_hold_ms if other is None else min(at + policy.max_hold_ms, other)
+            end = after
         start, end = max(at, life[0]), min(end, life[1])
         if start < end:
             held.append(Held(start, end, max(start, min(end, at + policy.max_hold_ms)), at, Fraction(largest[at])))

@@ -74,7 +74,11 @@ def device_series(draw: st.DrawFn, place: Place, times: list[int], metric: str, 
     for role in ("used", "free", "reserved", "total"):
         if not draw(st.sampled_from((True, True, False))):
             continue
-        pool = {"total": (place.size, place.size, place.size + 1), "reserved": (place.size // 40, 0, 3)}.get(role, place.pool)
+        pool = {
+            "total": (place.size, place.size, place.size + 1),
+            "reserved": (place.size // 40, 0, 3),
+            "free": place.pool[1:],
+        }.get(role, place.pool)
         name = metric if role == "used" else role
         where = {"instance": place.instance, "level": level, "metric": name, "node": place.node}
         found.append(Series(role, place.gpu, points(draw, times, pool), includes_reserved=includes and role == "used", **where))  # type: ignore[arg-type]
@@ -186,7 +190,7 @@ def shards(draw: st.DrawFn, *, mig: bool = False, told: bool = True, coverage: t
     series: list[Series] = []
     machines = []
     for node in names:
-        memory = draw(st.sampled_from((None, *SIZES)))
+        memory = draw(st.sampled_from((None, *SIZES[1:])))
         machines.append(Machine(node, draw(st.sampled_from((None, 1, 2, 4))), memory, reserve))
         for number in range(draw(st.integers(1, 3))):
             cut = mig and draw(st.sampled_from((True, True, False)))

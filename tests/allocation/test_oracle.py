@@ -4,7 +4,7 @@ from fractions import Fraction
 
 from hypothesis import given, settings
 
-from tests.oracle import Key, Period, Row
+from tests.oracle import Period, Row, Rows
 from tests.shards import Shard, answered, expected, measured
 from tests.strategies import shards
 
@@ -18,39 +18,43 @@ def check_row(where: str, got: Row, wanted: Row, slack: Fraction, total: Fractio
     assert times == (wanted.observed, wanted.imputed, wanted.basis), f"{where}: {times} for {wanted}"
     assert abs(got.coverage - wanted.coverage) < Fraction(1, 10**12), f"{where}: coverage {float(wanted.coverage)}"
     for share, its in zip(got.shares, wanted.shares, strict=True):
-        assert abs(share - its) <= slack / max(total, 1), (
-            f"{where}: shares {[*map(float, got.shares)]}, {[*map(float, wanted.shares)]}"
-        )
+        assert abs(share - its) <= slack / (total or 1), f"{where}: share {float(share)} for {float(its)}"
 
 
-def is_crumb(shard: Shard, row: Row) -> bool:
-    """A share of the node's idle for a pod of 0 bytes that got a byte-ms in rounding."""
-    return row.observed + row.imputed == 0 and row.idle <= shard.slack and not row.unmeasured
+def is_crumb(row: Row, slack: Fraction) -> bool:
+    """A share of another device's idle so small that rounding the holder's used byte-time makes it or takes it away (R11)."""
+    return row.observed + row.imputed == 0 and not row.used + row.overhead + row.unmeasured and 0 < row.idle <= slack
+
+
+def check_rows(shard: Shard, period: Period, got: Rows, wanted: Rows) -> None:
+    """All rows of one period. Where idle is pooled, a rounding of the weights moves it by a part of the pool."""
+    used = sum((r.used for r in got.values()), Fraction(0))
+    for key in got.keys() | wanted.keys():
+        device = [r for k, r in wanted.items() if (k.gpu, k.instance) == (key.gpu, key.instance)]
+        total = sum((r.used + r.overhead + r.idle for r in device), Fraction(0))
+        pooled = shard.policy.idle == "proportional" and used
+        slack = Fraction(shard.slack) * (1 + (total / used if pooled else 0))
+        where = f"{key} of {period}"
+        if key in got and key in wanted:
+            check_row(where, got[key], wanted[key], slack, total)
+        else:
+            assert pooled, f"{where}: {'too much' if key in got else 'missing'}"
+            assert is_crumb((got | wanted)[key], slack), f"{where}: {'too much' if key in got else 'missing'}"
 
 
 def check(shard: Shard) -> None:
     answer = answered(measured(shard).usage, shard.periods)
     for period, wanted in expected(shard).items():
-        got = {k: r for k, r in answer[period].items() if k in wanted or not is_crumb(shard, r)}
-        assert got.keys() == wanted.keys(), (
-            f"{period}: too much {got.keys() - wanted.keys()}, missing {wanted.keys() - got.keys()}"
-        )
-        used = sum((r.used for r in got.values()), Fraction(0))
-        for key, row in wanted.items():
-            device = [r for k, r in got.items() if (k.gpu, k.instance) == (key.gpu, key.instance)]
-            total = sum((r.used + r.overhead + r.idle for r in device), Fraction(0))
-            pooled = shard.policy.idle == "proportional" and used
-            slack = Fraction(shard.slack) * (1 + (total / used if pooled else 0))
-            check_row(f"{key} of {period}", got[key], row, slack, total)
+        check_rows(shard, period, answer[period], wanted)
 
 
-@settings(max_examples=120)
+@settings(max_examples=100)
 @given(shards(mig=False))
 def test_whole_gpus(shard: Shard) -> None:
     check(shard)
 
 
-@settings(max_examples=60)
+@settings(max_examples=50)
 @given(shards(mig=True, coverage=(0.0,)))
 def test_partitioned_gpus(shard: Shard) -> None:
     check(shard)

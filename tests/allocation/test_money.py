@@ -1,0 +1,99 @@
+"""The door for money against exact fractions of the same texts."""
+
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allocation import money
+
+PARTS = st.tuples(
+    st.sampled_from(("", "-", "+")),
+    st.integers(0, 9_223_372_035).map(str),
+    st.text("0123456789", max_size=24),
+    st.sampled_from(("", "", "", "e0", "E-3", "e-6")),
+)
+
+
+def text_of(parts: tuple[str, str, str, str]) -> str:
+    sign, units, decimals, exponent = parts
+    return f"{sign}{units}{'.' + decimals if decimals else ''}{exponent}"
+
+
+TEXTS = st.one_of(
+    PARTS.map(text_of),
+    st.sampled_from(
+        ("1.0000000005", "1.0000000015", "-1.0000000015", "-0.0000000005", "0.0000000015", ".5", "5.", "007", " 1 ", "1E-10")
+    ),
+)
+
+
+def half_even(text: str) -> tuple[int, Fraction]:
+    """Whole nanos nearest to the text's value, the even one in the middle, and what that cuts."""
+    amount = Fraction(text.strip()) * 10**9
+    low = amount.numerator // amount.denominator
+    rest = amount - low
+    nanos = low + (1 if rest > Fraction(1, 2) or (rest == Fraction(1, 2) and low % 2) else 0)
+    return nanos, (amount - nanos) / 10**9
+
+
+@given(TEXTS)
+def test_one_text(text: str) -> None:
+    nanos, residue = money.parse_cost(text)
+    assert (nanos, Fraction(residue)) == half_even(text)
+
+
+@given(st.lists(TEXTS, max_size=80), st.integers(0, 2))
+def test_columns(texts: list[str], skipped: int) -> None:
+    nanos, residues = money.to_nanos(pa.array(texts, pa.string())[skipped:])
+    wanted = [half_even(t) for t in texts[skipped:]]
+    assert [(n, Fraction(r)) for n, r in zip(nanos.to_pylist(), residues.to_pylist(), strict=True)] == wanted
+
+
+def test_many_distinct_odd_texts() -> None:
+    texts = [f"{n}.00000000{n:03d}" for n in range(200)]
+    nanos, residues = money.to_nanos(pa.array(texts))
+    assert [(n, Fraction(r)) for n, r in zip(nanos.to_pylist(), residues.to_pylist(), strict=True)] == [
+        half_even(t) for t in texts
+    ]
+
+
+def test_the_largest_lines_fit() -> None:
+    nanos, _ = money.to_nanos(pa.array(["9223372036.854775807", "-9223372036.854775807"]))
+    assert nanos.to_pylist() == [2**63 - 1, -(2**63) + 1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["9223372036.854775808", "-9223372036.854775808", "1e10", "abc", "nan", "inf", "1,5", "1e400", "0x10", "1 2", "--1"],
+)
+def test_a_text_that_is_no_cost_is_refused_with_its_place(text: str) -> None:
+    with pytest.raises(money.CostError) as error:
+        money.to_nanos(pa.array(["1.5", "2e0", text, "abc"]))
+    assert error.value.index == 2
+    assert text in str(error.value)
+
+
+@pytest.mark.parametrize("empty", ["", "  ", None])
+def test_an_empty_cost_is_refused(empty: str | None) -> None:
+    with pytest.raises(money.CostError, match="empty") as error:
+        money.to_nanos(pa.array(["1", empty, ""]))
+    assert error.value.index == 1
+
+
+@given(st.lists(st.integers(-(2**63) + 1, 2**63 - 1), max_size=9), st.integers(0, 3))
+def test_nanos_at_rest_and_back(values: list[int], skipped: int) -> None:
+    column = money.nanos_column(np.array(values, np.int64))
+    assert column.type == pa.decimal128(38, 9)
+    assert [int(v.scaleb(9)) for v in column.to_pylist()] == values
+    assert money.column_nanos(column[skipped:]).tolist() == values[skipped:]
+    assert money.column_nanos(pa.chunked_array([column, column[:1]])).tolist() == values + values[:1]
+    assert money.exact_sum(column).scaleb(9) == sum(values)
+
+
+def test_sums_do_not_wrap() -> None:
+    assert money.exact_sum(money.nanos_column(np.array([2**63 - 1] * 3))) == Decimal(3 * (2**63 - 1)).scaleb(-9)
