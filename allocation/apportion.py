@@ -7,9 +7,9 @@ rows; each division is by largest remainder on whole nano-units. Rules R12, R26.
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
 from allocation import wide
+from allocation.compiled import kernel
 from allocation.errors import ConservationError
 from allocation.shares import largest_remainder
 
@@ -17,7 +17,7 @@ Int64 = npt.NDArray[np.int64]
 HOST_BUCKET = "host"
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _level(whole: int, ordinal: Int64, high: Int64, low: Int64, parts: Int64) -> bool:
     """Divides over the distinct ordinals of adjacent rows; ``parts`` of an ordinal's first row gets its part, the others 0."""
     first = np.flatnonzero(np.append(np.array([True]), ordinal[1:] != ordinal[:-1]))
@@ -28,7 +28,7 @@ def _level(whole: int, ordinal: Int64, high: Int64, low: Int64, parts: Int64) ->
     return fine
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _line(cost: int, gpu: Int64, device: Int64, gpu_weight: Int64, device_weight: Int64, flat: Int64, out: Int64) -> bool:
     """One line over the rows of its frame; ``flat`` has the used, overhead and idle weights of each row as wide numbers."""
     n = len(gpu)
@@ -54,7 +54,7 @@ def _line(cost: int, gpu: Int64, device: Int64, gpu_weight: Int64, device_weight
     return fine
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _lines(
     cost: Int64,
     first: Int64,

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
-from numba import njit
 
 from allocation import instant
+from allocation.compiled import kernel
 from allocation.frames import DAY_MS, Topology
 from allocation.intervals import NEVER, Reports
 from allocation.policy import Policy
@@ -96,7 +96,7 @@ def _cut(pieces: pd.DataFrame, ts: Int64, start: "pd.Series[int]", end: "pd.Seri
     return pieces[pieces.lo < pieces.hi]
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _bounds(ts: Int64, lo: Int64, hi: Int64, t: Int64) -> Int64:
     """For each piece the first of its samples at or after its t."""
     found = np.empty(len(lo), np.int64)

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from allocation import wide
+from allocation.compiled import kernel
 from allocation.instant import ABSENT, DECLARED, ROWS, Series
 from allocation.intervals import Runs
 from allocation.shares import credit
@@ -100,7 +100,7 @@ class Frame(NamedTuple):
     expected: int
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _row(out: Output, frame: Frame, gpu: int, device: int, bucket: int, reason: int, holder: int) -> int:
     r = out.count[0]
     out.count[0] += 1
@@ -118,7 +118,7 @@ def _row(out: Output, frame: Frame, gpu: int, device: int, bucket: int, reason: 
     return r
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _note(out: Output, frame: Frame, device: int, code: int, figures: tuple[int, int, int, int]) -> None:
     n = out.count[1]
     out.count[1] += 1
@@ -127,7 +127,7 @@ def _note(out: Output, frame: Frame, device: int, code: int, figures: tuple[int,
         out.notes[n, 3 + k] = figures[k]
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def known_time(
     runs: Runs, topology: Topology, first: int, last: int, start: int, end: int, observed_only: bool
 ) -> tuple[int, int, int]:
@@ -160,7 +160,7 @@ def known_time(
     return total, begins[order[0]], reach
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _open(runs: Runs, topology: Topology, device: int, frame: Frame) -> tuple[Int64, Int64, Series]:
     """The series of a device that have something to say in the frame, and their state."""
     all_ids = np.arange(topology.series_offsets[device], topology.series_offsets[device + 1])
@@ -183,14 +183,14 @@ def _open(runs: Runs, topology: Topology, device: int, frame: Frame) -> tuple[In
     )
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _limits(topology: Topology, gpu: int, device: int) -> Limits:
     instance = topology.is_instance[device]
     reserve = ABSENT if instance else topology.reserved[gpu]
     return Limits(topology.configured[gpu], topology.nameplate[gpu], reserve, instance)
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _device(
     runs: Runs, topology: Topology, terms: Terms, frame: Frame, gpu: int, device: int, ordinal: int, out: Output
 ) -> tuple[int, int, int]:
@@ -213,7 +213,7 @@ def _device(
     return k, result.first, result.last
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _fill(row: Int64, account: Int64) -> None:
     row[USED], row[USED + 1] = account[USED_AT], account[USED_AT + 1]
     row[OVER], row[OVER + 1] = account[OVERHEAD_AT], account[OVERHEAD_AT + 1]
@@ -221,7 +221,7 @@ def _fill(row: Int64, account: Int64) -> None:
     row[OBSERVED], row[IMPUTED], row[BASIS] = account[OBSERVED_AT], account[IMPUTED_AT], account[BASIS_AT]
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _bucket_rows(out: Output, frame: Frame, gpu: int, device: int, ordinal: int, result: DeviceResult) -> None:
     """Rows for idle and overhead that nobody bears; pooled idle waits on its own row until the node's holders are known."""
     own = result.accounts[len(result.accounts) - 1]
@@ -241,7 +241,7 @@ def _bucket_rows(out: Output, frame: Frame, gpu: int, device: int, ordinal: int,
         )
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _device_notes(out: Output, frame: Frame, device: int, result: DeviceResult, k: int) -> None:
     if result.over_ms:
         _note(out, frame, device, NOTE_OVER, (result.over_ms, result.over_bytes, k, 0))
@@ -251,7 +251,7 @@ def _device_notes(out: Output, frame: Frame, device: int, result: DeviceResult, 
         _note(out, frame, device, NOTE_UNMAPPED, (result.unmapped_ms, 0, 0, 0))
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _partitioned(runs: Runs, topology: Topology, terms: Terms, frame: Frame, gpu: int, out: Output, life: tuple[int, int]) -> int:
     """A GPU with instances: each weighs K x life, what the partition strands is a row of its own (R23). Returns the GPU's K."""
     d0, d1 = topology.device_offsets[gpu], topology.device_offsets[gpu + 1]
@@ -286,7 +286,7 @@ def _partitioned(runs: Runs, topology: Topology, terms: Terms, frame: Frame, gpu
     return size
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _whole_size(runs: Runs, topology: Topology, frame: Frame, gpu: int, out: Output, weights: tuple[int, int], life: int) -> int:
     """K of a partitioned GPU: from its own rows or the configuration, else what its instances fill."""
     device = topology.device_offsets[gpu]
@@ -300,7 +300,7 @@ def _whole_size(runs: Runs, topology: Topology, frame: Frame, gpu: int, out: Out
     return max(average, 1)
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _whole_row(
     runs: Runs, topology: Topology, frame: Frame, gpu: int, out: Output, what: tuple[int, int], weight: tuple[int, int]
 ) -> None:
@@ -318,7 +318,7 @@ def _whole_row(
     row[OBSERVED], row[IMPUTED], row[KNOWN] = seen, known - seen, known
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _gpu(runs: Runs, topology: Topology, terms: Terms, frame: Frame, gpu: int, out: Output) -> int:
     """Writes the rows of one GPU; returns its K, or ABSENT where nothing is known of it in the frame."""
     d0, d1 = topology.device_offsets[gpu], topology.device_offsets[gpu + 1]
@@ -346,7 +346,7 @@ def _gpu(runs: Runs, topology: Topology, terms: Terms, frame: Frame, gpu: int, o
     return k
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _unknown_row(out: Output, frame: Frame, gpu: int, device: int, k: int, known: int, observed: int) -> None:
     """The part of a device's cost that stands for the time of which nothing is known (R9)."""
     r = _row(out, frame, gpu, device, UNALLOCATED, UNKNOWN_TIME, ABSENT)
@@ -354,7 +354,7 @@ def _unknown_row(out: Output, frame: Frame, gpu: int, device: int, k: int, known
     out.rows[r, OBSERVED], out.rows[r, IMPUTED] = observed, known - observed
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _seen(topology: Topology, gpu: int, frame: Frame) -> bool:
     """Whether the GPU had a sample in a UTC day that the frame touches (R17, R18)."""
     for k in range(topology.day_offsets[gpu], topology.day_offsets[gpu + 1]):
@@ -363,7 +363,7 @@ def _seen(topology: Topology, gpu: int, frame: Frame) -> bool:
     return False
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _missing(topology: Topology, frame: Frame, known: Int64, sizes: Int64, out: Output) -> None:
     """Rows for GPUs that must exist and of which nothing is known: by uuid where seen that day, else without one."""
     g0, g1 = topology.gpu_offsets[frame.machine], topology.gpu_offsets[frame.machine + 1]
@@ -385,7 +385,7 @@ def _missing(topology: Topology, frame: Frame, known: Int64, sizes: Int64, out: 
         _note(out, frame, ABSENT, NOTE_GPU, (written, found, count, 0))
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _fallback_size(topology: Topology, g0: int, g1: int) -> int:
     for g in range(g0, g1):
         for size in (topology.configured[g], topology.nameplate[g]):
@@ -394,14 +394,14 @@ def _fallback_size(topology: Topology, g0: int, g1: int) -> int:
     return 1
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _missing_row(out: Output, frame: Frame, gpu: int, device: int, ordinal: int, size: int) -> None:
     r = _row(out, frame, gpu, device, UNALLOCATED, GPU_WITHOUT_METRICS, ABSENT)
     row = out.rows[r]
     row[GPU_ORDINAL], row[GPU_WEIGHT + 1], row[DEVICE_WEIGHT + 1], row[UNMEASURED + 1] = ordinal, size, 1, 1
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _apply_gpu_share(runs: Runs, topology: Topology, terms: Terms, frame: Frame, first_row: int, total: int, out: Output) -> None:
     """Leaves a part of the node's price to the host: GPUs weigh K x share, the host what is left of their sum."""
     for r in range(first_row, out.count[0]):
@@ -417,7 +417,7 @@ def _apply_gpu_share(runs: Runs, topology: Topology, terms: Terms, frame: Frame,
     row[OBSERVED], row[IMPUTED], row[KNOWN] = seen, known - seen, known
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _pool_idle(topology: Topology, frame: Frame, first_row: int, out: Output) -> None:
     """Idle policy `proportional`: each device's idle over the node's holders by their used byte-time in the frame (R11)."""
     h0, h1 = topology.holder_offsets[frame.machine], topology.holder_offsets[frame.machine + 1]
@@ -436,7 +436,7 @@ def _pool_idle(topology: Topology, frame: Frame, first_row: int, out: Output) ->
             _share_pool(frame, out, (first_row, last_row), r, used, (all_high, all_low), h0)
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _share_pool(
     frame: Frame, out: Output, span: tuple[int, int], pool: int, used: Int64, total: tuple[int, int], h0: int
 ) -> None:
@@ -462,7 +462,7 @@ def _share_pool(
     out.rows[pool, FREE], out.rows[pool, FREE + 1] = 0, 0
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def sweep_frame(runs: Runs, topology: Topology, terms: Terms, frame: Frame, out: Output) -> None:
     """All rows of one period of one machine."""
     g0, g1 = topology.gpu_offsets[frame.machine], topology.gpu_offsets[frame.machine + 1]
@@ -499,7 +499,7 @@ def sweep_frame(runs: Runs, topology: Topology, terms: Terms, frame: Frame, out:
         _apply_gpu_share(runs, topology, terms, frame, first_row, total, out)
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def sweep_frames(runs: Runs, topology: Topology, terms: Terms, frames: Int64, out: Output) -> None:
     """All frames; ``frames`` has columns machine, start, end, expected (ms)."""
     for f in range(len(frames)):

@@ -2,9 +2,9 @@
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from allocation import wide
+from allocation.compiled import kernel
 
 Int64 = npt.NDArray[np.int64]
 HOUR_MS = 3_600_000
@@ -12,7 +12,7 @@ LONGEST_WHOLE_MS = 25 * HOUR_MS
 """A line of up to 25 hours (a local day in autumn) is split by its own period."""
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _hour_cost(size: int, start: int, end: int, number: int) -> int:
     """The cost of one clock hour of a line: by length, largest remainder, the earlier hour first.
 
@@ -39,7 +39,7 @@ def _hour_cost(size: int, start: int, end: int, number: int) -> int:
     return floors[kind] + (1 if before < left else 0)
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _count(start: int, end: int, from_ms: int, until_ms: int) -> tuple[int, int]:
     """The first clock hour of a line that starts in the window, and how many do."""
     hour0 = start // HOUR_MS
@@ -48,7 +48,7 @@ def _count(start: int, end: int, from_ms: int, until_ms: int) -> tuple[int, int]
     return a, max(0, b - a)
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def cut(cost: Int64, start: Int64, end: Int64, from_ms: int, until_ms: int) -> tuple[Int64, Int64, Int64, Int64]:
     """The parts of lines that start in ``[from_ms, until_ms)``.
 

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from allocation.compiled import kernel
 
 Int64 = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
@@ -66,7 +67,7 @@ class Split(NamedTuple):
     unmapped: bool
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def device_values(series: Series) -> Device:
     """The device's own series; of several series of one role the largest value."""
     seen = np.full(5, ABSENT, np.int64)
@@ -79,7 +80,7 @@ def device_values(series: Series) -> Device:
     return Device(seen[USED], seen[FREE], seen[RESERVED], seen[ROWS], includes)
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def holders_now(series: Series, holders: int, used: int) -> Holders:
     """Each pod's memory from its containers' series.
 
@@ -117,7 +118,7 @@ def holders_now(series: Series, holders: int, used: int) -> Holders:
     return Holders(who[:n], memory[:n], wanted[:n], by_container)
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def used_now(device: Device, reserved: int) -> int:
     """U without the reserve, from the device's own account, else from the newest of its pods' rows (R2, R7)."""
     if device.used == ABSENT:
@@ -125,7 +126,7 @@ def used_now(device: Device, reserved: int) -> int:
     return max(0, device.used - reserved) if device.includes_reserved else device.used
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def reserved_now(device: Device, capacity: int, configured: int) -> int:
     """R from its series, else what is neither used nor free, else the configured figure, else 0; within [0, K] (R7, R8)."""
     used = device.used if device.used != ABSENT else device.rows
@@ -138,7 +139,7 @@ def reserved_now(device: Device, capacity: int, configured: int) -> int:
     return min(max(value, 0), capacity)
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def split_now(holders: Holders, device: Device, used: int) -> Split:
     """Whether pods' values are measurements or the device's value repeated (R2, R42), and by what they share it."""
     n = len(holders.who)

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from allocation.compiled import kernel
 
 Int64 = npt.NDArray[np.int64]
 NEVER = (1 << 62) - 1
@@ -38,14 +39,14 @@ class Reports(NamedTuple):
     is_pod: npt.NDArray[np.bool_]
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _first_after(ts: Int64, a: int, b: int, t: int) -> int:
     """The first timestamp above t in ``ts[a:b]``, or NEVER."""
     k = a + np.searchsorted(ts[a:b], t, side="right")
     return ts[k] if k < b else NEVER
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _next_report(offsets: Int64, ts: Int64, reports: Reports, s: int, t: int, pods_only: bool) -> int:
     """When the metric next reports the device without series s, after t."""
     f = reports.family[s]
@@ -57,7 +58,7 @@ def _next_report(offsets: Int64, ts: Int64, reports: Reports, s: int, t: int, po
     return first
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _emit(
     start: Int64,
     end: Int64,
@@ -78,7 +79,7 @@ def _emit(
     return n + 1
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def hold(offsets: Int64, ts: Int64, values: Int64, reports: Reports, alive: Int64, max_hold: int, max_gap: int) -> Runs:
     """The runs of every series.
 
@@ -109,7 +110,7 @@ def hold(offsets: Int64, ts: Int64, values: Int64, reports: Reports, alive: Int6
     return Runs(run_offsets, start[:n].copy(), end[:n].copy(), value[:n].copy(), imputed[:n].copy())
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _reach(
     offsets: Int64, ts: Int64, reports: Reports, s: int, t: int, after: int, max_hold: int, max_gap: int
 ) -> tuple[int, int]:

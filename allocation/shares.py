@@ -6,15 +6,15 @@ of the positive one.
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from allocation import wide
+from allocation.compiled import kernel
 
 Int64 = npt.NDArray[np.int64]
 NARROW = 1 << 61
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _scale_narrow(c: int, w: int, total: int) -> tuple[int, int]:
     """``divmod(c * w, total)`` for w <= total < 2**61, bit by bit in one word."""
     q, r = 0, 0
@@ -32,7 +32,7 @@ def _scale_narrow(c: int, w: int, total: int) -> tuple[int, int]:
     return q, r
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def largest_remainder(whole: int, high: Int64, low: Int64, parts: Int64) -> bool:
     """Divides whole nano-units over wide weights into ``parts``, exactly; False where all weights are 0.
 
@@ -64,7 +64,7 @@ def largest_remainder(whole: int, high: Int64, low: Int64, parts: Int64) -> bool
     return True
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _hand_out(left: int, rest_high: Int64, rest_low: Int64, parts: Int64) -> None:
     """One more to the ``left`` rows with the largest remainders, the earlier row first where they are equal."""
     n = len(parts)
@@ -85,7 +85,7 @@ def _hand_out(left: int, rest_high: Int64, rest_low: Int64, parts: Int64) -> Non
         parts[order[k]] += 1
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def divide_groups(wholes: Int64, offsets: Int64, high: Int64, low: Int64) -> Int64:
     """Largest remainder in each group: group g divides ``wholes[g]`` over the rows ``offsets[g]:offsets[g+1]``."""
     parts = np.zeros(len(low), np.int64)
@@ -95,7 +95,7 @@ def divide_groups(wholes: Int64, offsets: Int64, high: Int64, low: Int64) -> Int
     return parts
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def share_out(size: int, dt: int, weights: Int64, who: Int64, total: int, account: Int64, column: int) -> None:
     """Adds ``size * dt`` byte-ms to the accounts of ``who`` by weight, evenly where all weights are 0.
 
@@ -123,7 +123,7 @@ def share_out(size: int, dt: int, weights: Int64, who: Int64, total: int, accoun
             ll -= 1
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def credit(account: Int64, row: int, column: int, high: int, low: int) -> None:
     """Adds a wide number to the wide sum at ``account[row, column:column + 2]``."""
     account[row, column], account[row, column + 1] = wide.add(account[row, column], account[row, column + 1], high, low)

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from allocation import instant, wide
+from allocation.compiled import kernel
 from allocation.instant import ABSENT, Series
 from allocation.intervals import Runs
 from allocation.shares import credit, share_out
@@ -60,7 +60,7 @@ class DeviceResult(NamedTuple):
     unmapped_ms: int
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def open_series(runs: Runs, ids: Int64, start: int, end: int) -> tuple[Int64, Int64]:
     """Which of the series have runs in the period, and the run at which each begins there."""
     kept, first = np.empty(len(ids), np.int64), np.empty(len(ids), np.int64)
@@ -74,7 +74,7 @@ def open_series(runs: Runs, ids: Int64, start: int, end: int) -> tuple[Int64, In
     return kept[:n], first[:n]
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def step(runs: Runs, ids: Int64, place: Int64, t: int, end: int, series: Series) -> int:
     """Sets what every series shows at t; returns when that changes next, at most ``end``."""
     after = end
@@ -92,7 +92,7 @@ def step(runs: Runs, ids: Int64, place: Int64, t: int, end: int, series: Series)
     return after
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _largest_total(runs: Runs, ids: Int64, place: Int64, end: int, series: Series) -> int:
     """The largest value of the device's ``total`` series in the period, or ABSENT."""
     total = ABSENT
@@ -105,7 +105,7 @@ def _largest_total(runs: Runs, ids: Int64, place: Int64, end: int, series: Serie
     return total
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _sizes_now(series: Series, holders: int, reserve: int) -> tuple[int, int, int]:
     """What the device shows of its size at an instant: used + free + reserved, used + free (or ABSENT), and the most in use."""
     device = instant.device_values(series)
@@ -121,7 +121,7 @@ def _sizes_now(series: Series, holders: int, reserve: int) -> tuple[int, int, in
     return (visible + device.reserved if device.reserved != ABSENT else ABSENT), visible, least
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def capacity(
     runs: Runs, ids: Int64, place: Int64, start: int, end: int, series: Series, limits: Limits, holders: int
 ) -> tuple[int, bool]:
@@ -145,7 +145,7 @@ def capacity(
     return (visible, False) if visible > 0 else (max(least, 1), True)
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _mark_time(series: Series, dt: int, accounts: Int64) -> bool:
     """Books observed and imputed time of the device and of each holder; whether the device is known now (R9, R27)."""
     last = len(accounts) - 1
@@ -164,8 +164,10 @@ def _mark_time(series: Series, dt: int, accounts: Int64) -> bool:
     return known[last] > 0
 
 
-@njit(cache=True, error_model="numpy")
-def _book_idle(idle: int, dt: int, split: instant.Split, who: Int64, choice: Choice, accounts: Int64) -> tuple[int, int]:
+@kernel
+def _book_idle(
+    idle: int, dt: int, in_use: bool, split: instant.Split, who: Int64, choice: Choice, accounts: Int64
+) -> tuple[int, int]:
     """Idle to holders or to the device's bucket; what is pooled over the node is returned as a wide number."""
     n = len(who)
     if choice.idle == PROPORTIONAL:
@@ -173,14 +175,14 @@ def _book_idle(idle: int, dt: int, split: instant.Split, who: Int64, choice: Cho
     if choice.idle == SEPARATE or n == 0:
         high, low = wide.multiply(idle, dt)
         credit(accounts, len(accounts) - 1, IDLE_AT, high, low)
-    elif choice.idle == EVEN or split.size == 0:
+    elif choice.idle == EVEN or not in_use:
         share_out(idle, dt, split.weights, who, 0, accounts, IDLE_AT)
     else:
         share_out(idle, dt, split.weights, who, split.total, accounts, IDLE_AT)
     return 0, 0
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _book_overhead(overhead: int, dt: int, split: instant.Split, who: Int64, choice: Choice, accounts: Int64) -> None:
     """Overhead by memory, evenly, or to the device's bucket."""
     if choice.overhead == SEPARATE:
@@ -190,7 +192,7 @@ def _book_overhead(overhead: int, dt: int, split: instant.Split, who: Int64, cho
         share_out(overhead, dt, split.weights, who, 0 if choice.overhead == EVEN else split.total, accounts, OVERHEAD_AT)
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def sweep_device(
     runs: Runs,
     ids: Int64,
@@ -228,7 +230,7 @@ def sweep_device(
             if size > 0:
                 share_out(size, dt, split.weights, pods.who, split.total, accounts, USED_AT)
                 _book_overhead(overhead, dt, split, pods.who, choice, accounts)
-            ph, pl = _book_idle(idle, dt, split, pods.who, choice, accounts)
+            ph, pl = _book_idle(idle, dt, size > 0, split, pods.who, choice, accounts)
             pooled = wide.add(pooled[0], pooled[1], ph, pl)
             for h in pods.who:
                 accounts[h, BASIS_AT] = max(accounts[h, BASIS_AT], split.basis)

@@ -6,7 +6,8 @@ Byte-time of one interval fits 62 bits; a card's day or a node's sum does not. O
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
+
+from allocation.compiled import kernel
 
 BITS = 62
 MASK = (1 << BITS) - 1
@@ -17,34 +18,34 @@ FLOAT_EXACT = 1 << 53
 Int64 = npt.NDArray[np.int64]
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def add(ah: int, al: int, bh: int, bl: int) -> tuple[int, int]:
     """The sum of two wide numbers."""
     low = al + bl
     return ah + bh + (low >> BITS), low & MASK
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def subtract(ah: int, al: int, bh: int, bl: int) -> tuple[int, int]:
     """The difference a - b for a >= b."""
     low = al - bl
     return ah - bh + (low >> BITS), low & MASK
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def less(ah: int, al: int, bh: int, bl: int) -> bool:
     """Whether a < b."""
     return ah < bh or (ah == bh and al < bl)
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def multiply(a: int, b: int) -> tuple[int, int]:
     """The product of a < 2**62 and b < 2**31, for example bytes and milliseconds."""
     upper = (a >> HALF) * b
     return add(upper >> HALF, (upper << HALF) & MASK, 0, (a & HALF_MASK) * b)
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def scale_word(c: int, w: int, total: int) -> tuple[int, int]:
     """``divmod(c * w, total)`` for 0 <= w <= total < 2**53 and 0 <= c < 2**63.
 
@@ -63,7 +64,7 @@ def scale_word(c: int, w: int, total: int) -> tuple[int, int]:
     return whole * w + q, r
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def scale(ch: int, cl: int, wh: int, wl: int, th: int, tl: int) -> tuple[int, int, int, int]:
     """Quotient and remainder of c * w / t for wide c, w <= t < 2**122, bit by bit."""
     qh, ql, rh, rl = 0, 0, 0, 0

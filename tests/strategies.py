@@ -17,6 +17,7 @@ NOON = 20_727 * DAY_MS + DAY_MS // 2
 STEPS = (7_000, 30_000, 30_000, 30_000, HOLD - 1, HOLD, HOLD + 1, 200_000, GAP - 1, GAP, GAP + 1, 2 * GAP)
 GIB = 2**30
 SIZES = (1000, 8 * GIB + 7, 80 * GIB)
+NOBODY: Holder = ("", "", "")
 PODS: tuple[Holder, ...] = (("a", "x", "1"), ("a", "x", "2"), ("a", "y", "3"), ("b", "x", "4"))
 
 
@@ -68,20 +69,18 @@ def points(draw: st.DrawFn, times: list[int], pool: tuple[int, ...]) -> tuple[tu
 
 
 def device_series(draw: st.DrawFn, place: Place, times: list[int], metric: str, level: str) -> list[Series]:
-    """What the device says of itself: any of used, free, reserved, total."""
+    """What the device says of itself: any of used, free, reserved, total. Some of it is never used nor reserved."""
     found = []
     includes = draw(st.sampled_from((False, False, True))) and level == "container"
-    for role in ("used", "free", "reserved", "total"):
-        if not draw(st.sampled_from((True, True, False))):
-            continue
-        pool = {
-            "total": (place.size, place.size, place.size + 1),
-            "reserved": (place.size // 40, 0, 3),
-            "free": place.pool[1:],
-        }.get(role, place.pool)
-        name = metric if role == "used" else role
-        where = {"instance": place.instance, "level": level, "metric": name, "node": place.node}
-        found.append(Series(role, place.gpu, points(draw, times, pool), includes_reserved=includes and role == "used", **where))  # type: ignore[arg-type]
+    pools = dict.fromkeys(("used", "free", "reserved", "total"), place.pool)
+    pools["free"] = place.pool[1:]
+    pools["reserved"] = (draw(st.sampled_from((place.size // 40, 0, 3))),)
+    pools["total"] = (place.size, place.size, place.size + 1)
+    for role, pool in pools.items():
+        if draw(st.sampled_from((True, True, False))):
+            name, inside = (metric, includes) if role == "used" else (role, False)
+            values = points(draw, times, pool)
+            found.append(Series(role, place.gpu, values, place.instance, NOBODY, "", level, name, inside, place.node))
     return found
 
 

@@ -1,0 +1,39 @@
+"""How the kernel's functions are compiled, and where compiled code is kept.
+
+numba keeps compiled code by the file of the function that Python calls and does not see when a function called by it changes in
+another file: after an update it would go on with the old rule. So the cache's folder is named by all of the kernel's source.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from numba import njit
+from numba.core import config as numba_config
+
+HERE = Path(__file__).parent
+config: Any = numba_config
+
+
+@cache
+def cache_folder() -> str:
+    """The folder for code compiled from this very source: beside it where that can be written, else in the user's cache."""
+    digest = hashlib.sha256()
+    for path in sorted(HERE.glob("*.py")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    beside = HERE / "__pycache__"
+    place = beside if os.access(beside if beside.exists() else HERE, os.W_OK) else Path.home() / ".cache" / "gpu-chargeback"
+    return str(Path(config.CACHE_DIR or place) / f"kernel-{digest.hexdigest()[:16]}")
+
+
+def kernel(function: Callable[..., Any]) -> Any:  # noqa: ANN401
+    """Compiles a function of the kernel on its first call; later runs of the same source read it from the cache."""
+    given = config.CACHE_DIR
+    config.CACHE_DIR = cache_folder()
+    try:
+        return njit(cache=True, error_model="numpy")(function)
+    finally:
+        config.CACHE_DIR = given
