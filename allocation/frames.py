@@ -332,8 +332,7 @@ def _gpu(runs: Runs, topology: Topology, terms: Terms, frame: Frame, gpu: int, o
     if split > 0:
         k = _partitioned(runs, topology, terms, frame, gpu, out, (first, last))
         if low_coverage:
-            stretched = (last - first) * (frame.expected - known) // known
-            _whole_row(runs, topology, frame, gpu, out, (UNALLOCATED, UNKNOWN_TIME), wide.multiply(k, stretched))
+            _unknown_of_card(runs, topology, frame, gpu, out, row, known)
     else:
         k, _, _ = _device(runs, topology, terms, frame, gpu, d0, 0, out)
         if low_coverage:
@@ -344,6 +343,23 @@ def _gpu(runs: Runs, topology: Topology, terms: Terms, frame: Frame, gpu: int, o
     if low_coverage:
         _note(out, frame, d0, NOTE_LOW, (known, frame.expected, 0, 0))
     return k
+
+
+@kernel
+def _unknown_of_card(runs: Runs, topology: Topology, frame: Frame, gpu: int, out: Output, first_row: int, known: int) -> None:
+    """The row for the unknown time of a partitioned card: (expected - known) / expected of the card, exactly.
+
+    The card's other weights are multiplied by its known time, and their sum by the unknown time weighs that row.
+    """
+    sum_high, sum_low, before = 0, 0, ABSENT
+    for r in range(first_row, out.count[0]):
+        row = out.rows[r]
+        if row[DEVICE_ORDINAL] != before:
+            sum_high, sum_low = wide.add(sum_high, sum_low, row[DEVICE_WEIGHT], row[DEVICE_WEIGHT + 1])
+            before = row[DEVICE_ORDINAL]
+        row[DEVICE_WEIGHT], row[DEVICE_WEIGHT + 1] = wide.times(row[DEVICE_WEIGHT], row[DEVICE_WEIGHT + 1], known)
+    weight = wide.times(sum_high, sum_low, frame.expected - known)
+    _whole_row(runs, topology, frame, gpu, out, (UNALLOCATED, UNKNOWN_TIME), weight)
 
 
 @kernel

@@ -4,6 +4,7 @@ A line must fit int64 nanos (about 9.2 billion units either way). It is rounded 
 what is cut is kept as the residue.
 """
 
+import re
 from decimal import Context, Decimal, Inexact, localcontext
 
 import numpy as np
@@ -41,8 +42,10 @@ def parse_cost(text: str) -> tuple[int, Decimal]:
     """
     with localcontext(Context(prec=400, traps=[Inexact])) as context:
         try:
+            if not re.fullmatch(ANY_NUMBER, text, re.ASCII):
+                raise ValueError(f"the cost {text!r} is no number")
             amount = Decimal(text)
-            if not amount.is_finite() or not -(10**12) < amount.adjusted() < 300:
+            if amount.adjusted() >= 300:
                 raise ValueError(f"the cost {text!r} is no number")
             scaled = amount.scaleb(9)
             context.traps[Inexact] = False

@@ -55,7 +55,9 @@ def largest_remainder(whole: int, high: Int64, low: Int64, parts: Int64) -> bool
         elif th == 0 and tl < NARROW:
             parts[i], rest_low[i] = _scale_narrow(size, low[i], tl)
         else:
-            _, parts[i], rest_high[i], rest_low[i] = wide.scale(size >> wide.BITS, size & wide.MASK, high[i], low[i], th, tl)
+            c, rest = size >> wide.BITS, size & wide.MASK
+            qh, ql, rest_high[i], rest_low[i] = wide.scale(c, rest, high[i], low[i], th, tl)
+            parts[i] = (qh << wide.BITS) + ql
         left -= parts[i]
     _hand_out(left, rest_high, rest_low, parts)
     if whole < 0:

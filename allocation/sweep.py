@@ -110,9 +110,10 @@ def _sizes_now(series: Series, holders: int, reserve: int) -> tuple[int, int, in
     """What the device shows of its size at an instant: used + free + reserved, used + free (or ABSENT), and the most in use."""
     device = instant.device_values(series)
     used = device.used if device.used != ABSENT else device.rows
-    pods = instant.holders_now(series, holders, device.used)
-    held = np.max(pods.memory) if len(pods.who) and not pods.container_level else np.sum(pods.memory)
-    least = max(used, held) + max(device.reserved, reserve, 0)
+    reserved = device.reserved if device.reserved != ABSENT else max(reserve, 0)
+    own = instant.used_now(device, reserved)
+    pods = instant.holders_now(series, holders, own if device.used != ABSENT else ABSENT)
+    least = max(own, instant.split_now(pods, device, own).size) + reserved
     if used == ABSENT or device.free == ABSENT:
         return ABSENT, ABSENT, least
     visible = used + device.free

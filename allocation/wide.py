@@ -46,6 +46,13 @@ def multiply(a: int, b: int) -> tuple[int, int]:
 
 
 @kernel
+def times(high: int, low: int, b: int) -> tuple[int, int]:
+    """A wide number below 2**90 times b < 2**31."""
+    ph, pl = multiply(low, b)
+    return high * b + ph, pl
+
+
+@kernel
 def scale_word(c: int, w: int, total: int) -> tuple[int, int]:
     """``divmod(c * w, total)`` for 0 <= w <= total < 2**53 and 0 <= c < 2**63.
 

@@ -205,7 +205,7 @@ class NodeEntry(_Section):
     name: str
     provider_id: str | None = None
     instance_type: str | None = None
-    gpus: int | None = Field(default=None, ge=1)
+    gpus: int | None = Field(default=None, ge=1, le=1000)
     gpu_memory: Bytes | None = None
     alive_from: Instant | None = Field(default=None, alias="from")
     alive_until: Instant | None = Field(default=None, alias="until")

@@ -110,8 +110,7 @@ class Track:
 def hold(series: Series, all_series: Iterable[Series], life: tuple[int, int], policy: Policy) -> tuple[Held, ...]:
     """Hold and gap: R1, R29. ``life`` is the pod's known start and end.
 
-    A device's own row yields to its pods' rows in a hole longer than ``max_hold``, as if it had ended there; a shorter one
-    is no bridge.
+    A device's own row yields to its pods' rows in a hole longer than ``max_hold``, as if it had ended there.
     """
     largest: dict[int, int] = {}
     for moment, value in series.points:
