@@ -42,7 +42,7 @@ def parse_cost(text: str) -> tuple[int, Decimal]:
     """
     with localcontext(Context(prec=400, traps=[Inexact])) as context:
         try:
-            if not re.fullmatch(ANY_NUMBER, text, re.ASCII):
+            if not re.fullmatch(ANY_NUMBER, text.strip(), re.ASCII):
                 raise ValueError(f"the cost {text!r} is no number")
             amount = Decimal(text)
             if amount.adjusted() >= 300:
