@@ -135,6 +135,7 @@ def _sorted_pieces(pieces: pd.DataFrame) -> pd.DataFrame:
     pieces = pieces.assign(
         instance_rank=np.where(pieces.gpu_instance == "", -1, rank), role=pieces.role.map(ROLES).astype("int64")
     )
+    pieces = _with_known_profile(pieces)
     whole = pieces.drop_duplicates(["machine", "gpu_uuid"]).assign(
         gpu_instance="", mig_profile="", instance_rank=-1, role=-1, pod="", lo=0, hi=0
     )
@@ -143,6 +144,15 @@ def _sorted_pieces(pieces: pd.DataFrame) -> pd.DataFrame:
     pieces = pieces.sort_values([*_DEVICE_KEY, "role", "namespace", "pod", "pod_uid", "container", "metric"], ignore_index=True)
     device = pieces.groupby(_DEVICE_KEY, sort=True).ngroup()
     return pieces.assign(device=device)
+
+
+def _with_known_profile(pieces: pd.DataFrame) -> pd.DataFrame:
+    """An instance whose profile one source does not name has the one that the others name, where they name one."""
+    key = ["machine", "gpu_uuid", "gpu_instance"]
+    named = pieces[pieces.mig_profile != ""].drop_duplicates([*key, "mig_profile"])
+    one = named[~named.duplicated(key, keep=False)][[*key, "mig_profile"]].rename(columns={"mig_profile": "known_profile"})
+    pieces = pieces.merge(one, on=key, how="left")
+    return pieces.assign(mig_profile=pieces.mig_profile.where(pieces.mig_profile != "", pieces.known_profile.fillna("")))
 
 
 def _with_repeated_rows(pieces: pd.DataFrame, ts: Int64, values: Int64) -> tuple[pd.DataFrame, Int64, Int64]:
@@ -236,7 +246,7 @@ def _days(pieces: pd.DataFrame, offsets: Int64, ts: Int64, gpus: int) -> tuple[I
 
 def _reports(pieces: pd.DataFrame) -> Reports:
     """Families of series that report a device together (R1)."""
-    family = pieces.groupby(["device", "metric"], sort=False).ngroup().to_numpy(np.int64)
+    family = pieces.groupby(["gpu", "gpu_instance", "metric"], sort=False).ngroup().to_numpy(np.int64)
     real = np.flatnonzero((pieces.role != instant.ROWS).to_numpy())
     order = real[np.argsort(family[real], kind="stable")]
     size = int(family.max() + 1) if len(family) else 0

@@ -42,7 +42,7 @@ class Code(StrEnum):
     GPU_INSTANCE_OUTSIDE_CLUSTERS = "gpu_instance_outside_clusters"
     NEGATION_OUT_OF_SCOPE = "negation_out_of_scope"
     COARSE_LINE = "coarse_line"
-    NODE_NOT_IN_INVENTORY = "node_not_in_inventory"
+    NODE_NOT_AS_CONFIGURED = "node_not_as_configured"
     NO_LINES = "no_lines"
     NO_SERIES = "no_series"
     BILL_OPEN = "bill_open"

@@ -151,6 +151,18 @@ SAMPLES = Table(
     ),
 )
 
+INVENTORY = Table(
+    "inventory",
+    "one stretch of a kube-state-metrics series, as it was fetched; kept beside the samples",
+    (
+        _c("metric", TEXT, "series name"),
+        _c("labels", pa.map_(TEXT, TEXT), "labels"),
+        _c("first_ms", pa.int64(), "first sight", "ms"),
+        _c("last_ms", pa.int64(), "last sight", "ms"),
+        _c("value", pa.float64(), "last value"),
+    ),
+)
+
 NODES = Table(
     "nodes",
     "one stay of a machine under a node name",

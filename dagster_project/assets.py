@@ -27,14 +27,7 @@ class FetchConfig(dg.Config):
     """Choices of a run that fetches."""
 
     refetch: bool = Field(default=False, description="Ask the servers again, although the store has the series.")
-
-
-class PublishConfig(dg.Config):
-    """Choices of a run that publishes."""
-
-    accept_less_metrics: bool = Field(
-        default=False, description="Replace a partition although less is known now than when it was written."
-    )
+    accept_less_metrics: bool = Field(default=False, description="Replace kept series although much less is told now.")
 
 
 def assets_of(partitions: dg.MultiPartitionsDefinition) -> list[dg.AssetsDefinition]:
@@ -55,7 +48,10 @@ def _fetched(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
     ) -> Iterator[dg.MaterializeResult[None]]:
         """Series and inventory of the day into the store, unless they are there already."""
         with clear_errors():
-            day = open_day(chargeback.walk(refetch=config.refetch), partition_of(context.partition_key))
+            day = open_day(
+                chargeback.walk(refetch=config.refetch, accept_less_metrics=config.accept_less_metrics),
+                partition_of(context.partition_key),
+            )
             for name in FETCHED_TABLES:
                 yield _of_store(day, name)
 
@@ -126,11 +122,11 @@ def _results(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
         retry_policy=RETRY,
     )
     def charge_partition(
-        context: dg.AssetExecutionContext, config: PublishConfig, chargeback: ChargebackConfig, usage: Kept
+        context: dg.AssetExecutionContext, chargeback: ChargebackConfig, usage: Kept
     ) -> Iterator[dg.MaterializeResult[None]]:
         """Money over usage, owners, sums and the proof; then all four tables at once."""
         with clear_errors():
-            walk = chargeback.walk(accept_less_metrics=config.accept_less_metrics)
+            walk = chargeback.walk()
             results = charge(open_day(walk, partition_of(context.partition_key)), usage)
             publish(walk, results)
         shown = {"chargeback": checks.coverage, "reconciliation": checks.conservation, "findings": checks.no_errors}

@@ -8,6 +8,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from allocation.errors import SettingsError
 from allocation.findings import Code, Finding, Severity
 from allocation.money import NO_RESIDUE, exact_sum
 from allocation.schemas import LINE_ITEMS, TIME, conform
@@ -39,10 +40,17 @@ def options_of(entry: BillingEntry, number: int) -> BillOptions:
 def discover(settings: Settings) -> list[Bill]:
     """The deliveries that stand now, of every entry."""
     found = []
+    told: dict[tuple[str, str], str] = {}
     for number, entry in enumerate(settings.billing):
         options = options_of(entry, number)
         source = load_bill_source(entry.kind, options)
         for delivery in source.discover():
+            other = told.setdefault((delivery.delivery_id, entry.cost), options.source_id)
+            if other != options.source_id:
+                raise SettingsError(
+                    f"billing: the entries {other!r} and {options.source_id!r} hold the same delivery under cost {entry.cost!r}; "
+                    "it would be charged twice. Take one out"
+                )
             text = "\0".join((entry.kind, options.source_id, entry.cost, entry.currency or "", delivery.delivery_id, VERSION))
             found.append(Bill(source, delivery, hashlib.sha256(text.encode()).hexdigest()[:32]))
     return found

@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,6 +23,7 @@ from pipelines.settings import Settings, days_between, load_settings
 from pipelines.version import VERSION
 
 CHECK_FAILED = 3
+EARLIEST_DAY, LATEST_DAY = date(2000, 1, 1), date(2199, 12, 31)
 app = typer.Typer(
     name="gpu-chargeback", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich",
     help="Splits the real bill of GPU nodes by memory-seconds, exactly, per team and per model.",
@@ -50,15 +51,13 @@ def _day(text: str | None, option: str) -> date | None:
         return date.fromisoformat(text)
     except ValueError:
         pass
-    from datetime import datetime  # noqa: PLC0415
-
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise SettingsError(f"{option} {text!r} is no day; write it like 2026-10-01") from None
     if (moment.hour, moment.minute, moment.second, moment.microsecond) == (0, 0, 0, 0) and not moment.utcoffset():
         return moment.date()
-    first = moment.date()
+    first = (moment.astimezone(UTC) if moment.tzinfo else moment).date()
     raise SettingsError(
         f"{option} {text}: a run writes whole UTC days; the day around it is --from {first} --until {first + timedelta(days=1)}"
     )
@@ -71,6 +70,8 @@ def _window(settings: Settings, first: str | None, until: str | None) -> list[da
         start = clock.today() - timedelta(days=1)
     if start is None:
         start = (end or clock.today()) - timedelta(days=1)
+    if start < EARLIEST_DAY or (end or start) > LATEST_DAY:
+        raise SettingsError(f"days are from {EARLIEST_DAY} to {LATEST_DAY}; --from {start} --until {end} is outside")
     days = days_between(start, end or start + timedelta(days=1))
     if not days:
         raise SettingsError(f"--until {end} must be after --from {start}; the window is half-open")
@@ -180,7 +181,10 @@ def init(
             start=_day(_ask(start, "First day", str(clock.today().replace(day=1))), "--start"),
         )
     )
-    path.write_text(text, encoding="utf-8")
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be written ({error.strerror}); name a file in an existing folder") from error
     output.print(f"wrote {path}; next: gpu-chargeback doctor {path}", highlight=False, soft_wrap=True)
 
 

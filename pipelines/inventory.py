@@ -4,6 +4,7 @@ Works without any of them, with less said: a node that nobody describes is joine
 """
 
 import csv
+import math
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -13,6 +14,7 @@ from importlib.resources import files
 import pandas as pd
 import pyarrow as pa
 
+from allocation.findings import Code, Finding, Severity
 from allocation.node_keys import node_keys
 from allocation.schemas import NODES, PODS, conform
 from pipelines.metric_sources.base import InfoSeries
@@ -20,7 +22,7 @@ from pipelines.settings import NodeEntry
 
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST = datetime(2200, 1, 1, tzinfo=UTC)
-_GPU_RESOURCE = re.compile(r"^(nvidia_com_(gpu|mig)|amd_com_gpu|gpu_intel_com_)")
+_GPU_RESOURCE = re.compile(r"nvidia_com_(gpu(_shared)?|mig_\w+)|amd_com_gpu|gpu_intel_com_(xe|i915)")
 _TYPE_LABELS = ("label_node_kubernetes_io_instance_type", "label_beta_kubernetes_io_instance_type")
 
 
@@ -34,6 +36,11 @@ def instance_types() -> dict[str, tuple[int, int]]:
 
 def _ms(value: int) -> datetime:
     return EARLIEST + timedelta(milliseconds=value)
+
+
+def _moment(seconds: float) -> datetime | None:
+    """A time as kube-state-metrics states it; None where it cannot be one."""
+    return EARLIEST + timedelta(seconds=seconds) if 0 < seconds < LATEST.timestamp() else None
 
 
 def build_nodes(series: Sequence[InfoSeries], configured: Sequence[NodeEntry], seen: Iterable[str], max_hold_ms: int) -> pa.Table:
@@ -50,7 +57,8 @@ def build_nodes(series: Sequence[InfoSeries], configured: Sequence[NodeEntry], s
     facts = {n.name: n for n in configured}
     capacity, kinds = _capacity(series), _types(series)
     rows: list[dict[str, object]] = []
-    for name, stays in _stays(series).items():
+    named_by_file = {n.name for n in configured if n.provider_id}
+    for name, stays in _stays(series, named_by_file).items():
         for k, (machine, first, last) in enumerate(stays):
             begin = EARLIEST if k == 0 else _ms(first)
             end = _ms(stays[k + 1][1]) if k + 1 < len(stays) else LATEST
@@ -66,6 +74,7 @@ def build_nodes(series: Sequence[InfoSeries], configured: Sequence[NodeEntry], s
                 )
             )
     named = {str(r["node"]) for r in rows}
+    lives = _lives(series, max_hold_ms)
     for entry in configured:
         if entry.name not in named:
             stay = (entry.alive_from or EARLIEST, entry.alive_until or LATEST)
@@ -74,7 +83,7 @@ def build_nodes(series: Sequence[InfoSeries], configured: Sequence[NodeEntry], s
                     entry.name,
                     entry.provider_id or entry.name,
                     stay,
-                    None,
+                    lives.get(entry.name),
                     entry,
                     kinds.get(entry.name),
                     capacity.get(entry.name),
@@ -111,10 +120,42 @@ def _node(
     }
 
 
-def _stays(series: Sequence[InfoSeries]) -> dict[str, list[tuple[str, int, int]]]:
-    """Machines of each node name in order of time: provider id, first and last sight."""
+def _lives(series: Sequence[InfoSeries], max_hold_ms: int) -> dict[str, tuple[datetime, datetime]]:
+    """First and last sign of life of each node name."""
+    sights: dict[str, tuple[int, int]] = {}
+    for s in series:
+        if s.metric == "kube_node_info" and s.labels.get("node"):
+            first, last = sights.get(s.labels["node"], (s.first_ms, s.last_ms))
+            sights[s.labels["node"]] = (min(first, s.first_ms), max(last, s.last_ms))
+    return {name: (_ms(first), _ms(last + max_hold_ms)) for name, (first, last) in sights.items()}
+
+
+def disagreements(series: Sequence[InfoSeries], configured: Sequence[NodeEntry]) -> list[Finding]:
+    """A finding for each node whose configured provider id the cluster itself contradicts; the cluster is believed."""
+    told: dict[str, set[str]] = {}
+    for s in series:
+        if s.metric == "kube_node_info" and s.labels.get("node") and s.labels.get("provider_id"):
+            told.setdefault(s.labels["node"], set()).add(s.labels["provider_id"])
+    return [
+        Finding(
+            Code.NODE_NOT_AS_CONFIGURED,
+            Severity.WARNING,
+            entry.name,
+            f"nodes: says {entry.provider_id}, kube_node_info {', '.join(sorted(told[entry.name]))}, which is believed",
+        )
+        for entry in configured
+        if entry.provider_id and entry.name in told and entry.provider_id not in told[entry.name]
+    ]
+
+
+def _stays(series: Sequence[InfoSeries], named_by_file: Iterable[str]) -> dict[str, list[tuple[str, int, int]]]:
+    """Machines of each node name in order of time: provider id, first and last sight.
+
+    A sight without a provider id says nothing of the machine where the configuration does.
+    """
+    names = set(named_by_file)
     sights = sorted(
-        (s for s in series if s.metric == "kube_node_info" and s.labels.get("node")),
+        (s for s in series if s.metric == "kube_node_info" and s.labels.get("node") and _names_machine(s, names)),
         key=lambda s: (s.labels["node"], s.first_ms),
     )
     stays: dict[str, list[tuple[str, int, int]]] = {}
@@ -129,12 +170,16 @@ def _stays(series: Sequence[InfoSeries]) -> dict[str, list[tuple[str, int, int]]
     return stays
 
 
+def _names_machine(s: InfoSeries, named_by_file: set[str]) -> bool:
+    return bool(s.labels.get("provider_id")) or s.labels["node"] not in named_by_file
+
+
 def _capacity(series: Sequence[InfoSeries]) -> dict[str, int]:
     """GPU resources of each node that reports its capacity at all (0: it has none)."""
     found: dict[str, int] = {}
     for s in series:
-        if s.metric == "kube_node_status_capacity" and s.labels.get("node"):
-            gpus = int(s.value) if _GPU_RESOURCE.match(s.labels.get("resource", "")) else 0
+        if s.metric == "kube_node_status_capacity" and s.labels.get("node") and math.isfinite(s.value):
+            gpus = int(s.value) if _GPU_RESOURCE.fullmatch(s.labels.get("resource", "")) else 0
             found[s.labels["node"]] = max(found.get(s.labels["node"], 0), gpus)
     return found
 
@@ -184,14 +229,18 @@ def _add(pod: dict[str, object], s: InfoSeries) -> None:
     elif s.metric == "kube_pod_owner":
         pod["workload_kind"], pod["workload_name"] = labels.get("owner_kind") or None, labels.get("owner_name") or None
     elif s.metric == "kube_pod_start_time":
-        pod["started_at"] = _ms(round(s.value * 1000))
+        pod["started_at"] = _moment(s.value)
     elif s.metric == "kube_pod_completion_time":
-        pod["ended_at"] = _ms(round(s.value * 1000))
+        pod["ended_at"] = _moment(s.value)
     elif s.metric in ("kube_pod_labels", "kube_pod_annotations"):
         word = "label_" if s.metric == "kube_pod_labels" else "annotation_"
         pairs = sorted((k.removeprefix(word), v) for k, v in labels.items() if k.startswith(word))
         pod["labels" if word == "label_" else "annotations"] = pairs
-    elif s.metric == "kube_pod_container_resource_requests" and _GPU_RESOURCE.match(labels.get("resource", "")):
+    elif (
+        s.metric == "kube_pod_container_resource_requests"
+        and _GPU_RESOURCE.fullmatch(labels.get("resource", ""))
+        and math.isfinite(s.value)
+    ):
         requests = pod["requests"]
         assert isinstance(requests, dict)  # noqa: S101
         requests[(labels.get("container"), labels.get("resource"))] = s.value

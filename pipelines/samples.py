@@ -2,22 +2,27 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from allocation.errors import ChargebackError
 from allocation.findings import Code, Finding, Severity
-from allocation.schemas import SAMPLES
-from pipelines.inventory import build_nodes, build_pods
-from pipelines.metric_sources.base import MetricSource, Window
+from allocation.schemas import INVENTORY, SAMPLES
+from pipelines.inventory import build_nodes, build_pods, disagreements
+from pipelines.metric_sources.base import InfoSeries, MetricSource, Window
 from pipelines.metric_sources.registry import load_metric_source
 from pipelines.settings import ClusterEntry, Settings
 from pipelines.storage import Partition, TableStore
-from pipelines.version import VERSION
 
-_FINGERPRINTED = [c for c in SAMPLES.names if c != "gpu_model"]
+_FINGERPRINTED = SAMPLES.names
+KEEPS_AT_LEAST = 0.95
+KEPT_FORMAT = 1
+"""Of what is kept; another one is fetched again."""
 
 
 @dataclass(frozen=True)
@@ -42,70 +47,139 @@ def window_of(settings: Settings, start: datetime, end: datetime) -> Window:
 
 
 def fetch(
-    settings: Settings, cluster: ClusterEntry, partition: Partition, window: Window, store: TableStore, *, again: bool
+    settings: Settings,
+    cluster: ClusterEntry,
+    partition: Partition,
+    window: Window,
+    store: TableStore,
+    *,
+    again: bool,
+    accept_less: bool = False,
 ) -> Fetched:
     """Brings the day's series and inventory into the store, unless they are there already.
 
-    Writes the partitions ``samples`` (one file a shard), ``nodes`` and ``pods``. With ``again`` the source is asked anyway.
+    Writes the partition ``samples`` (one file a shard, the inventory's series beside them, one commit), and ``nodes`` and
+    ``pods`` as they follow from it and the configuration. With ``again`` the source is asked anyway.
+
+    Raises:
+        ChargebackError: the source tells less than 95 % of what is kept; what is kept stays.
     """
-    sources = sources_of(cluster, settings)
-    query = _query_id(settings, cluster, window, sources)
+    query = _query_id(cluster, window)
     kept = store.commit("samples", partition)
-    if (
-        kept
-        and not again
-        and kept.detail.get("query") == query
-        and store.commit("pods", partition)
-        and store.commit("nodes", partition)
-    ):
-        return _from_store(kept.detail)
-    digest = _Digest()
-    findings: list[Finding] = []
+    reused = bool(kept) and not again and kept is not None and kept.detail.get("query") == query
+    if not reused:
+        before = 0.0 if kept is None or accept_less else float(str(kept.detail.get("known_seconds", 0)))
+        _ask(settings, cluster, partition, window, store, query, before)
+        kept = store.commit("samples", partition)
+    inventory = store.read_beside("samples", partition, "inventory")
+    if kept is None or inventory is None:
+        raise ChargebackError(f"{store.place('samples')}: the partition {partition} is not whole; run the day with --refetch")
+    return _derive(settings, cluster, partition, store, kept.detail, inventory, reused=reused)
+
+
+def _ask(
+    settings: Settings, cluster: ClusterEntry, partition: Partition, window: Window, store: TableStore, query: str, before: float
+) -> None:
+    """Asks the sources and replaces the samples, unless they tell too much less than before."""
+    sources = sources_of(cluster, settings)
     nodes = sorted({n for source in sources for n in source.nodes(window)})
-    series = [s for source in sources for s in source.inventory(window)]
-    table = build_nodes(series, cluster.nodes, nodes, settings.policy.max_hold)
-    digest.tell(table)
-    shards = _shards(sources, window, nodes, digest, findings)
-    pods = build_pods(series)
-    digest.tell(pods)
+    inventory = _inventory_table([s for source in sources for s in source.inventory(window)])
+    told = _Told(settings, window)
     detail: dict[str, object] = {}
-    store.write_parts("samples", partition, _noting(shards, detail, digest, query, nodes, findings), detail)
-    store.write("nodes", partition, table)
+
+    def check() -> None:
+        if told.known_seconds < before * KEEPS_AT_LEAST:
+            raise ChargebackError(
+                f"{partition}: the series tell {told.known_seconds:g} s of device time now and told {before:g} s when they were "
+                "kept; retention may have passed. What is kept stays; accept the loss with --accept-less-metrics"
+            )
+        detail.update(told.detail(query, nodes))
+
+    store.write_parts(
+        "samples", partition, told.listen(sources, window, nodes), detail, beside={"inventory": inventory}, check=check
+    )
+
+
+def _derive(
+    settings: Settings,
+    cluster: ClusterEntry,
+    partition: Partition,
+    store: TableStore,
+    detail: Mapping[str, object],
+    inventory: pa.Table,
+    *,
+    reused: bool,
+) -> Fetched:
+    """Nodes and pods from what was kept and what is configured now."""
+    series = _info_series(inventory)
+    names = [str(n) for n in _list(detail["nodes"])]
+    nodes, pods = build_nodes(series, cluster.nodes, names, settings.policy.max_hold), build_pods(series)
+    store.write("nodes", partition, nodes)
     store.write("pods", partition, pods)
-    return Fetched(str(detail["fingerprint"]), tuple(nodes), tuple(findings), reused=False)
+    digest = hashlib.sha256(str(detail["fingerprint"]).encode())
+    for table in (nodes, pods):
+        digest.update(json.dumps(table.to_pylist(), sort_keys=True, default=str).encode())
+    findings = (*(_finding(*told) for told in _list(detail["findings"])), *disagreements(series, cluster.nodes))
+    return Fetched(digest.hexdigest(), tuple(names), findings, reused=reused)
 
 
-def _shards(
-    sources: Sequence[MetricSource], window: Window, nodes: Sequence[str], digest: "_Digest", findings: list[Finding]
-) -> Iterator[pa.Table]:
-    for source in sources:
-        for shard in source.shards(window, nodes):
-            digest.add(shard.samples)
-            findings.extend(shard.findings)
-            yield shard.samples
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
-def _noting(
-    shards: Iterator[pa.Table],
-    detail: dict[str, object],
-    digest: "_Digest",
-    query: str,
-    nodes: list[str],
-    findings: list[Finding],
-) -> Iterator[pa.Table]:
-    """Passes shards on; when the last has gone by, completes what the marker will say."""
-    yield from shards
-    told = [
-        [f.code.value, f.severity.value, f.subject, f.evidence, f.count, [t.isoformat() for t in f.period or ()]]
-        for f in findings
+def _inventory_table(series: Sequence[InfoSeries]) -> pa.Table:
+    rows = [
+        {"metric": s.metric, "labels": sorted(s.labels.items()), "first_ms": s.first_ms, "last_ms": s.last_ms, "value": s.value}
+        for s in series
     ]
-    detail.update({"query": query, "fingerprint": digest.text(), "nodes": nodes, "findings": told})
+    return pa.Table.from_pylist(rows, schema=INVENTORY.arrow())
 
 
-def _from_store(detail: object) -> Fetched:
-    assert isinstance(detail, dict)  # noqa: S101
-    findings = tuple(_finding(*told) for told in detail["findings"])
-    return Fetched(str(detail["fingerprint"]), tuple(detail["nodes"]), findings, reused=True)
+def _info_series(table: pa.Table) -> list[InfoSeries]:
+    return [InfoSeries(r["metric"], dict(r["labels"]), r["first_ms"], r["last_ms"], r["value"]) for r in table.to_pylist()]
+
+
+class _Told:
+    """What passes by on its way into the store: fingerprint, findings, and how much device time it tells."""
+
+    def __init__(self, settings: Settings, window: Window) -> None:
+        self._settings, self._window = settings, window
+        self._digest, self._findings = _Digest(), list[Finding]()
+        self.known_seconds = 0.0
+
+    def listen(self, sources: Sequence[MetricSource], window: Window, nodes: Sequence[str]) -> Iterator[pa.Table]:
+        """The sources' shards, one after the other."""
+        for source in sources:
+            for shard in source.shards(window, nodes):
+                self._digest.add(shard.samples)
+                self._findings.extend(shard.findings)
+                policy = self._settings.policy
+                self.known_seconds += known_seconds(shard.samples, policy.max_hold, policy.max_gap)
+                yield shard.samples
+
+    def detail(self, query: str, nodes: list[str]) -> dict[str, object]:
+        """What the marker will say."""
+        told = [
+            [f.code.value, f.severity.value, f.subject, f.evidence, f.count, [t.isoformat() for t in f.period or ()]]
+            for f in self._findings
+        ]
+        known = round(self.known_seconds, 3)
+        return {"query": query, "fingerprint": self._digest.text(), "nodes": nodes, "findings": told, "known_seconds": known}
+
+
+def known_seconds(samples: pa.Table, max_hold_ms: int, max_gap_ms: int) -> float:
+    """How much device time samples tell, by the times of all series of a device together: gaps up to ``max_gap`` count."""
+    if not len(samples):
+        return 0.0
+    lists = samples.column("timestamps_ms").combine_chunks()
+    keys = samples.select(["node", "gpu_uuid", "gpu_instance"]).to_pandas()
+    device = np.repeat(keys.groupby(list(keys.columns), sort=False).ngroup().to_numpy(), lists.value_lengths().to_numpy())
+    ts = lists.flatten().to_numpy()
+    order = np.lexsort((ts, device))
+    gap = np.diff(ts[order], append=np.iinfo(np.int64).max)
+    apart = np.diff(device[order], append=-1) != 0
+    held = np.where(apart | (gap > max_gap_ms), max_hold_ms, gap)
+    return float(held.sum()) / 1000
 
 
 def _finding(code: str, severity: str, subject: str, evidence: str, count: int, times: list[str]) -> Finding:
@@ -113,8 +187,8 @@ def _finding(code: str, severity: str, subject: str, evidence: str, count: int, 
     return Finding(Code(code), Severity(severity), subject, evidence, period, count)
 
 
-def _query_id(settings: Settings, cluster: ClusterEntry, window: Window, sources: Sequence[MetricSource]) -> str:
-    """A hash of all that decides what is fetched: servers, files' content, profile, match labels, nodes, window."""
+def _query_id(cluster: ClusterEntry, window: Window) -> str:
+    """A hash of all that decides what is fetched: servers, files' content, profile, match labels, window."""
     entries = []
     for entry in cluster.metrics:
         told = entry.model_dump(mode="json", include={"kind", "url", "profile", "custom", "match", "tenant"})
@@ -122,21 +196,15 @@ def _query_id(settings: Settings, cluster: ClusterEntry, window: Window, sources
             with entry.path.open("rb") as stream:
                 told["content"] = hashlib.file_digest(stream, "sha256").hexdigest()
         entries.append(told)
-    nodes = [n.model_dump(mode="json") for n in cluster.nodes]
-    text = json.dumps(
-        [entries, nodes, window.start_ms, window.end_ms, settings.policy.max_hold, len(sources), VERSION],
-        sort_keys=True,
-        default=str,
-    )
+    text = json.dumps([KEPT_FORMAT, entries, window.start_ms, window.end_ms], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 class _Digest:
-    """A fingerprint of series and inventory that does not depend on where shards begin."""
+    """A fingerprint of series that does not depend on where shards begin."""
 
     def __init__(self) -> None:
         self._columns = {name: hashlib.sha256() for name in (*_FINGERPRINTED, "lengths")}
-        self._inventory = hashlib.sha256()
 
     def add(self, samples: pa.Table) -> None:
         self._columns["lengths"].update(samples.column("values").combine_chunks().value_lengths().to_numpy().tobytes())
@@ -148,12 +216,8 @@ class _Digest:
             else:
                 digest.update("\0".join(map(str, column.to_pylist())).encode() + b"\0" * bool(len(column)))
 
-    def tell(self, table: pa.Table) -> None:
-        """Takes a table of the inventory in, row by row as JSON."""
-        self._inventory.update(json.dumps(table.to_pylist(), sort_keys=True, default=str).encode())
-
     def text(self) -> str:
-        whole = hashlib.sha256(self._inventory.digest())
+        whole = hashlib.sha256()
         for digest in self._columns.values():
             whole.update(digest.digest())
         return whole.hexdigest()

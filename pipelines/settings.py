@@ -12,15 +12,20 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from urllib.parse import urlsplit
 
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import SettingsError as EnvironmentSettingsError
 
 from allocation.errors import SettingsError, nearest
 from allocation.policy import IdlePolicy, OverheadPolicy, Policy, StrandedPolicy
 
 ENV_PREFIX = "CHARGEBACK__"
+LONGEST_MS = 31 * 86_400_000
+MOST_BYTES = 2**50
+_SOURCES = ("namespace", "pod", "workload", "label:KEY", "annotation:KEY")
 BILL_CLUSTER = "_bill"
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _UNITS_BYTES = {
@@ -46,7 +51,10 @@ def parse_duration_ms(value: object) -> int:
     text = str(value).strip()
     if not re.fullmatch(r"(\d+(ms|s|m|h|d))+", text):
         raise ValueError(f"{value!r} is no duration; write it like 30s, 2m or 1h30m")
-    return sum(int(n) * _UNITS_MS[u] for n, u in re.findall(r"(\d+)(ms|s|m|h|d)", text))
+    total = sum(int(n) * _UNITS_MS[u] for n, u in re.findall(r"(\d+)(ms|s|m|h|d)", text))
+    if not 0 < total <= LONGEST_MS:
+        raise ValueError(f"{value!r} is no duration between 1ms and 31d")
+    return total
 
 
 def parse_bytes(value: object) -> int:
@@ -59,17 +67,19 @@ def parse_bytes(value: object) -> int:
     amount = Decimal(match[1]) * _UNITS_BYTES[match[2]] if match else None
     if amount is None or amount != int(amount):
         raise ValueError(f"{value!r} is no whole amount of memory; write it like 40GiB or 600MiB")
+    if amount >= MOST_BYTES:
+        raise ValueError(f"{value!r} is more memory than a device can have")
     return int(amount)
 
 
 def _share_ppb(value: object) -> int:
     try:
-        share = Decimal(str(value)) * 10**9
+        share = Decimal(str(value))
     except InvalidOperation:
         raise ValueError(f"{value!r} is no share; write a number from 0 to 1") from None
-    if not 0 <= share <= 10**9 or share != int(share):
+    if not share.is_finite() or not 0 <= share <= 1 or share * 10**9 != int(share * 10**9):
         raise ValueError(f"{value!r} is no share from 0 to 1 with at most nine decimals")
-    return int(share)
+    return int(share * 10**9)
 
 
 def _instant(value: object) -> datetime:
@@ -89,6 +99,27 @@ def _cluster_name(value: str) -> str:
     return value
 
 
+def _owner_source(value: str) -> str:
+    kind, _, key = value.partition(":")
+    if value not in _SOURCES[:3] and not (kind in ("label", "annotation") and key):
+        raise ValueError(f"{value!r} names no owner; {nearest(value, _SOURCES)}")
+    return value
+
+
+def _url(value: str | None) -> str | None:
+    if value is not None and not _has_host(value):
+        raise ValueError(f"{value!r} is no URL; write it like http://prometheus.monitoring:9090")
+    return value
+
+
+def _has_host(value: str) -> bool:
+    try:
+        return bool(urlsplit(value).hostname) and value.startswith(("http://", "https://"))
+    except ValueError:
+        return False
+
+
+OwnerSource = Annotated[str, AfterValidator(_owner_source)]
 DurationMs = Annotated[int, BeforeValidator(parse_duration_ms)]
 Bytes = Annotated[int, BeforeValidator(parse_bytes)]
 Instant = Annotated[datetime, BeforeValidator(_instant)]
@@ -174,7 +205,7 @@ class MetricsEntry(_Section):
 
     kind: Literal["openmetrics", "prometheus"]
     path: Path | None = None
-    url: str | None = None
+    url: Annotated[str | None, AfterValidator(_url)] = None
     profile: Literal["custom", "dcgm"] = "dcgm"
     custom: CustomProfile | None = None
     match: dict[str, str] = Field(default_factory=dict)
@@ -192,7 +223,7 @@ class MetricsEntry(_Section):
     def _complete(self) -> "MetricsEntry":
         if self.kind == "openmetrics" and self.path is None:
             raise ValueError("kind openmetrics needs `path`")
-        if self.kind == "prometheus" and not (self.url or "").startswith(("http://", "https://")):
+        if self.kind == "prometheus" and self.url is None:
             raise ValueError("kind prometheus needs `url`, for example http://prometheus.monitoring:9090")
         if (self.profile == "custom") != (self.custom is not None):
             raise ValueError("`profile: custom` and the section `custom` go together")
@@ -266,7 +297,7 @@ class PolicyEntry(_Section):
 class OwnerRule(_Section):
     """Names a team, model or cost centre for what matches, while it is valid (half-open)."""
 
-    match: dict[str, str] = Field(default_factory=dict)
+    match: dict[OwnerSource, str] = Field(default_factory=dict)
     team: str | None = None
     model: str | None = None
     cost_center: str | None = None
@@ -285,9 +316,9 @@ class BucketOwner(_Section):
 class OwnersEntry(_Section):
     """Where team, model and cost centre come from, in order."""
 
-    team: list[str] = []
-    model: list[str] = []
-    cost_center: list[str] = []
+    team: list[OwnerSource] = []
+    model: list[OwnerSource] = []
+    cost_center: list[OwnerSource] = []
     rules: list[OwnerRule] = []
     buckets: dict[Literal["idle", "overhead", "stranded", "host", "unallocated"], BucketOwner] = Field(default_factory=dict)
 
@@ -305,7 +336,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix=ENV_PREFIX, env_nested_delimiter="__")
 
     version: Literal[1]
-    output: str
+    output: str = Field(min_length=1)
     start: date | None = None
     clusters: list[ClusterEntry] = Field(min_length=1)
     billing: list[BillingEntry] = Field(min_length=1)
@@ -361,11 +392,13 @@ def load_settings(path: Path) -> Settings:
     """Settings from a YAML file and the environment, or a ``SettingsError`` that names file, key and nearest key."""
     try:
         text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{path}: is not UTF-8 (byte {error.start}); save it as UTF-8") from error
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read ({error.strerror}); name an existing configuration file") from error
     try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        values = yaml.load(text, _UniqueKeys)  # noqa: S506
+    except (yaml.YAMLError, ValueError) as error:
         raise SettingsError(f"{path}: is no YAML: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
         raise SettingsError(f"{path}: holds no settings; `gpu-chargeback init` writes an example")
@@ -374,9 +407,25 @@ def load_settings(path: Path) -> Settings:
         settings = Settings(**values)
     except ValidationError as error:
         raise SettingsError("\n".join(f"{path}: {_explain(e)}" for e in error.errors())) from error
+    except EnvironmentSettingsError as error:
+        raise SettingsError(f"the environment: {' '.join(str(error).split())}; nested values are JSON") from error
     except TypeError as error:
         raise SettingsError(f"{path}: keys must be words: {error}") from error
     return _resolved(settings, path.resolve().parent)
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """The safe loader, refusing a key that stands twice in one section: the first would be lost without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """A section as a dictionary."""
+        seen: set[object] = set()
+        for key_node, _ in node.value:
+            key = str(key_node.value)
+            if key in seen and key != "<<":
+                raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} stands twice", key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep)
 
 
 def _check_environment() -> None:
@@ -437,7 +486,13 @@ def _resolved(settings: Settings, folder: Path) -> Settings:
 
     clusters = [c.model_copy(update={"metrics": [entry(m) for m in c.metrics]}) for c in settings.clusters]
     billing = [b.model_copy(update={"path": text(b.path)}) for b in settings.billing]
-    return settings.model_copy(update={"output": text(settings.output), "clusters": clusters, "billing": billing})
+    output = text(settings.output)
+    for number, bill in enumerate(billing):
+        if "://" not in output + bill.path and Path(output).resolve().is_relative_to(Path(bill.path).resolve()):
+            raise SettingsError(
+                f"billing.{number}.path {bill.path} holds the output folder {output}; keep bills and tables apart"
+            )
+    return settings.model_copy(update={"output": output, "clusters": clusters, "billing": billing})
 
 
 def day_start(day: date) -> datetime:

@@ -95,7 +95,9 @@ def _tell_reconciliation(found: RunSummary, console: Console) -> None:
         [("cost_metric", "ascending"), ("currency", "ascending"), ("state", "ascending"), ("rule", "ascending")]
     ).to_pylist():
         rule = f" ({row['rule']})" if row["rule"] else ""
-        console.print(f"bill {row['state']}{rule}: {row['cost_in_sum']} {row['currency']} {row['cost_metric']}", highlight=False)
+        console.print(
+            f"bill {row['state']}{rule}: {row['cost_in_sum']:f} {row['currency']} {row['cost_metric']}", highlight=False
+        )
 
 
 def _tell_findings(found: RunSummary, console: Console) -> None:
@@ -103,7 +105,7 @@ def _tell_findings(found: RunSummary, console: Console) -> None:
     order = {"error": 0, "warning": 1, "info": 2}
     listed = sorted(rows.to_pylist(), key=lambda f: (order[f["severity"]], f["code"], f["subject"]))
     for f in listed[:SHOWN_FINDINGS]:
-        risk = f"; {f['cost_at_risk']} {f['currency'] or ''} hang on it" if f["cost_at_risk"] is not None else ""
+        risk = f"; {f['cost_at_risk']:f} {f['currency'] or ''} hang on it" if f["cost_at_risk"] is not None else ""
         console.print(
             f"{f['severity']} {f['code']} {f['subject']}: {f['evidence']}{risk}",
             highlight=False,

@@ -31,7 +31,6 @@ from pipelines.storage import Partition, TableStore
 from pipelines.version import VERSION
 
 DAY = timedelta(days=1)
-KEEPS_AT_LEAST = 0.95
 RESULT_TABLES = ("chargeback", "team_model", "reconciliation", "findings")
 
 
@@ -88,9 +87,11 @@ def read_day(walk: Walk, day: date, bills: Sequence[Bill] | None = None) -> DayB
 
 
 def fetch_day(walk: Walk, bill: DayBill, cluster: ClusterEntry, *, again: bool = False) -> Fetched:
-    """The day's series and inventory of one cluster into the store."""
+    """The day's series and inventory of one cluster into the store; refused where much less is told than is kept."""
     window = window_of(walk.settings, day_start(bill.day), bill.until)
-    return fetch(walk.settings, cluster, Partition(bill.day, cluster.name), window, walk.store, again=again)
+    partition = Partition(bill.day, cluster.name)
+    accept_less = walk.accept_less_metrics
+    return fetch(walk.settings, cluster, partition, window, walk.store, again=again, accept_less=accept_less)
 
 
 def cluster_nodes(walk: Walk, day: date, fetched: Mapping[str, Fetched]) -> dict[str, pd.DataFrame]:
@@ -120,22 +121,32 @@ def measure_day(walk: Walk, scope: DayLines, cluster: str, day: date, nodes: pd.
     tables = [USAGE.empty()]
     seen: set[str] = set()
     findings: list[Finding] = []
+    renamed, renames = _of_several_names(nodes)
+    apart = [SAMPLES.empty()]
     for samples in _shards(walk, day, cluster):
+        apart.append(samples.filter(pc.is_in(samples["node"], pa.array(sorted(renames), pa.string()))))
         names = set(samples["node"].unique().to_pylist())
-        keys = set(nodes[nodes.node.isin(names)].node_key) - seen
-        wanted = periods[periods.node_key.isin(keys)]
+        keys = set(nodes[nodes.node.isin(names)].node_key) - renamed
         seen |= keys
+        wanted = periods[periods.node_key.isin(keys)]
         if len(wanted):
             result = measure(samples, nodes, pods, wanted, walk.policy)
             tables.append(result.usage)
             findings += result.findings
     rest = periods[~periods.node_key.isin(seen)]
     if len(rest):
-        result = measure(SAMPLES.empty(), nodes, pods, rest, walk.policy)
+        result = measure(pa.concat_tables(apart), nodes, pods, rest, walk.policy)
         tables.append(result.usage)
         findings += result.findings
     findings += _without_bill(nodes, parts, day)
     return ClusterDay(pa.concat_tables(tables), tuple(findings))
+
+
+def _of_several_names(nodes: pd.DataFrame) -> tuple[set[str], set[str]]:
+    """Machines that had several node names, and those names: they may lie in different shards and are measured together."""
+    names = nodes.drop_duplicates(["node_key", "node"])
+    several = names[names.node_key.duplicated(keep=False)]
+    return set(several.node_key), set(several.node)
 
 
 def _shards(walk: Walk, day: date, cluster: str) -> Iterator[pa.Table]:
@@ -186,8 +197,9 @@ def run_id_of(walk: Walk, partition: Partition, bill: DayBill, fetched: Mapping[
         else fetched[partition.cluster].fingerprint
     )
     nodes = [n.model_dump(mode="json") for c in walk.settings.clusters for n in c.nodes]
+    money = [[b.kind, b.name, b.cost, b.currency] for b in walk.settings.billing]
     text = json.dumps(
-        [str(partition), bill.deliveries, series, walk.policy.policy_id, owners, nodes, VERSION],
+        [str(partition), bill.deliveries, money, series, walk.policy.policy_id, owners, nodes, VERSION],
         sort_keys=True,
         default=str,
     )
@@ -205,14 +217,6 @@ class Results:
     reconciliation: pa.Table
     findings: pa.Table
     deliveries: tuple[str, ...] = ()
-
-    @property
-    def known_seconds(self) -> float:
-        """How much of the day is known: of each device and period the longest time any of its rows was held."""
-        rows = self.chargeback.select(["node_id", "gpu_uuid", "gpu_instance", "charge_period_start", "charge_period_end"])
-        held = pc.add(self.chargeback["observed_seconds"], self.chargeback["imputed_seconds"])
-        most = rows.append_column("held", held).group_by(rows.column_names).aggregate([("held", "max")])
-        return float(pc.sum(most["held_max"]).as_py() or 0.0)
 
     @property
     def has_errors(self) -> bool:
@@ -350,19 +354,11 @@ def _priced(finding: Finding, money: pd.DataFrame) -> Finding:
 
 
 def publish(walk: Walk, results: Results) -> None:
-    """Replaces the partition in all result tables; refuses where less is known than before."""
-    kept = walk.store.commit("chargeback", results.partition)
-    before = float(str(kept.detail.get("known_seconds", 0))) if kept else 0.0
-    known = results.known_seconds
-    if known < before * KEEPS_AT_LEAST and not walk.accept_less_metrics:
-        raise ChargebackError(
-            f"{results.partition}: the series tell {known:g} s of device time now and told {before:g} s when it was written; "
-            "retention may have passed. Keep the stored samples (no --refetch), or accept it with --accept-less-metrics"
-        )
-    rows = {name: getattr(results, name) for name in RESULT_TABLES}
-    for name, table in rows.items():
+    """Replaces the partition in all result tables."""
+    for name in RESULT_TABLES:
+        table = getattr(results, name)
         detail = {"run_id": results.run_id, "rows": len(table), "deliveries": list(results.deliveries)}
-        walk.store.write(name, results.partition, table, detail | ({"known_seconds": known} if name == "chargeback" else {}))
+        walk.store.write(name, results.partition, table, detail)
 
 
 @dataclass

@@ -1,15 +1,15 @@
 """Parquet by table, date and cluster in a folder or an object store; a partition is written whole or not at all.
 
-Layout: ``TABLE/date=YYYY-MM-DD/cluster=NAME/part-0.parquet`` beside ``_commit.json``. On disk a file is written aside and
-renamed. An object store shows an object when it is whole, and the marker comes last. A partition without its marker is not
-there. Names are percent-encoded, so none leaves its folder.
+Layout: ``TABLE/date=YYYY-MM-DD/cluster=NAME/part-0.parquet`` beside ``_commit.json``; ``samples`` has a file a shard, named by
+content. On disk a file is written aside and renamed. An object store shows an object when it is whole; the marker comes last. A
+partition without its marker is not there. Names are percent-encoded, so none leaves its folder.
 """
 
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from allocation.errors import SettingsError, SourceUnavailableError
+from allocation.errors import ChargebackError, SettingsError, SourceUnavailableError
 from allocation.schemas import SCHEMA_VERSION
 
 COMMIT = "_commit.json"
@@ -62,62 +62,100 @@ class TableStore:
         return f"{self.location.rstrip('/')}/{table}"
 
     def write(self, table: str, partition: Partition, data: pa.Table, detail: Mapping[str, object] | None = None) -> None:
-        """Replaces a partition whole."""
-        self.write_parts(table, partition, iter([data]), detail)
-
-    def write_parts(
-        self, table: str, partition: Partition, parts: Iterator[pa.Table], detail: Mapping[str, object] | None = None
-    ) -> Commit:
-        """Replaces a partition by one file a part, each read from the iterator when the one before is written."""
+        """Replaces a partition by one file of a fixed name: a reader of the folder never sees old and new rows together."""
         folder = f"{self._root}/{table}/{partition.path}"
-        aside = f"{self._root}/{table}/.aside-{os.getpid()}-{partition.day.isoformat()}-{quote(partition.cluster, safe='')}"
-        target = aside if self._local else folder
+        target = self._aside(table, partition) if self._local else folder
         with self._reaching():
             self._make(target)
-            hashes: dict[str, str] = {}
+            try:
+                name, content, digest = "part-0.parquet", *_parquet(data)
+                if not self._local:
+                    self._forget(f"{folder}/{COMMIT}")
+                self._write_bytes(f"{target}/{name}", content)
+                self._finish(table, partition, Commit({name: digest}, detail or {}))
+            except BaseException:
+                self._drop(target, {"part-0.parquet"})
+                raise
+
+    def write_parts(
+        self,
+        table: str,
+        partition: Partition,
+        parts: Iterator[pa.Table],
+        detail: Mapping[str, object] | None = None,
+        *,
+        beside: Mapping[str, pa.Table] | None = None,
+        check: Callable[[], None] | None = None,
+    ) -> Commit:
+        """Replaces a partition by one file a part, each read from the iterator when the one before is written.
+
+        Files are named by their content and the old ones stand until the marker names the new, so a failure at any time, or a
+        ``check`` that raises when all is written, leaves the partition as it was. Tables ``beside`` belong to the same commit.
+        """
+        target = self._aside(table, partition) if self._local else f"{self._root}/{table}/{partition.path}"
+        kept = self.commit(table, partition)
+        hashes: dict[str, str] = {}
+        with self._reaching():
+            self._make(target)
             try:
                 for number, part in enumerate(parts):
-                    if number == 0 and not self._local:
-                        self._forget(f"{folder}/{COMMIT}")
-                    hashes[f"part-{number}.parquet"] = self._write_file(f"{target}/part-{number}.parquet", part)
+                    self._add(target, f"part-{number:06d}", part, hashes)
+                for name, extra in (beside or {}).items():
+                    self._add(target, name, extra, hashes)
+                if check:
+                    check()
                 commit = Commit(hashes, detail or {})
-                self._write_text(f"{target}/{COMMIT}", _commit_text(table, commit))
-                self._publish(aside, folder, set(hashes))
+                self._finish(table, partition, commit)
             except BaseException:
-                if self._local:
-                    shutil.rmtree(aside, ignore_errors=True)
+                self._drop(target, hashes.keys() - (kept.files.keys() if kept else set()))
                 raise
         return commit
 
-    def _publish(self, aside: str, folder: str, names: set[str]) -> None:
-        """Makes the new files the partition: by rename on disk; objects are already in place, surplus ones go."""
+    def _aside(self, table: str, partition: Partition) -> str:
+        name = f".aside-{os.getpid()}-{partition.day.isoformat()}-{quote(partition.cluster, safe='')}"
+        return f"{self._root}/{table}/{name}"
+
+    def _add(self, target: str, stem: str, data: pa.Table, hashes: dict[str, str]) -> None:
+        content, digest = _parquet(data)
+        name = f"{stem}-{digest[:16]}.parquet"
+        hashes[name] = digest
+        self._write_bytes(f"{target}/{name}", content)
+
+    def _drop(self, target: str, names: Iterable[str]) -> None:
+        """Takes back what a failed write has left."""
         if self._local:
-            final = Path(folder)
-            final.mkdir(parents=True, exist_ok=True)
-            (final / COMMIT).unlink(missing_ok=True)
-            for name in sorted(names):
-                Path(aside, name).replace(final / name)
-            for old in final.glob("part-*.parquet"):
-                if old.name not in names:
-                    old.unlink()
-            Path(aside, COMMIT).replace(final / COMMIT)
-            shutil.rmtree(aside)
+            shutil.rmtree(target, ignore_errors=True)
             return
+        for name in names:
+            self._forget(f"{target}/{name}")
+
+    def _finish(self, table: str, partition: Partition, commit: Commit) -> None:
+        """Makes the new files the partition: files, then the marker, then the old files go."""
+        folder = f"{self._root}/{table}/{partition.path}"
+        text = _commit_text(table, commit)
+        if self._local:
+            self._finish_on_disk(Path(self._aside(table, partition)), Path(folder), commit, text)
+            return
+        self._write_bytes(f"{folder}/{COMMIT}", text.encode())
         for info in self._fs.get_file_info(fs.FileSelector(folder, allow_not_found=True)):
-            if info.base_name.startswith("part-") and info.base_name not in names:
+            if info.base_name.endswith(".parquet") and info.base_name not in commit.files:
                 self._fs.delete_file(info.path)
 
-    def _write_file(self, path: str, data: pa.Table) -> str:
-        sink = pa.BufferOutputStream()
-        pq.write_table(data, sink, compression="zstd", write_statistics=True)
-        buffer = sink.getvalue()
-        with self._fs.open_output_stream(path) as stream:
-            stream.write(buffer)
-        return hashlib.sha256(buffer).hexdigest()
+    @staticmethod
+    def _finish_on_disk(aside: Path, final: Path, commit: Commit, text: str) -> None:
+        (aside / COMMIT).write_text(text, encoding="utf-8")
+        final.mkdir(parents=True, exist_ok=True)
+        for name in sorted(commit.files):
+            (aside / name).replace(final / name)
+        (aside / COMMIT).replace(final / COMMIT)
+        for old in final.glob("*.parquet"):
+            if old.name not in commit.files:
+                old.unlink()
+        shutil.rmtree(aside)
 
-    def _write_text(self, path: str, text: str) -> None:
+    def _write_bytes(self, path: str, content: bytes | pa.Buffer) -> None:
         with self._fs.open_output_stream(path) as stream:
-            stream.write(text.encode())
+            stream.write(content)
 
     def _make(self, folder: str) -> None:
         """A folder on disk; an object store needs none."""
@@ -135,8 +173,12 @@ class TableStore:
             if self._fs.get_file_info(path).type != fs.FileType.File:
                 return None
             with self._fs.open_input_stream(path) as stream:
-                held = json.loads(stream.read().decode())
-        return Commit(held["files"], held["detail"])
+                content = stream.read()
+        try:
+            held = json.loads(content)
+            return Commit(dict(held["files"]), dict(held["detail"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise _damaged(f"{self.location}/{table}/{partition.path}/{COMMIT}") from error
 
     def read(self, table: str, partition: Partition) -> pa.Table | None:
         """A partition's rows, or None where there is no whole partition."""
@@ -146,9 +188,22 @@ class TableStore:
     def read_parts(self, table: str, partition: Partition) -> Iterator[pa.Table]:
         """A partition file by file."""
         commit = self.commit(table, partition)
-        for name in sorted(commit.files, key=lambda n: (len(n), n)) if commit else []:
-            with self._reaching(), self._fs.open_input_file(f"{self._root}/{table}/{partition.path}/{name}") as source:
-                yield pq.read_table(source, partitioning=None)
+        for name in sorted(commit.files) if commit else []:
+            if name.startswith("part-"):
+                yield self._read_file(f"{table}/{partition.path}/{name}")
+
+    def read_beside(self, table: str, partition: Partition, name: str) -> pa.Table | None:
+        """A table that was committed beside a partition's rows, or None."""
+        commit = self.commit(table, partition)
+        found = [f for f in commit.files if f.startswith(f"{name}-")] if commit else []
+        return self._read_file(f"{table}/{partition.path}/{found[0]}") if found else None
+
+    def _read_file(self, place: str) -> pa.Table:
+        try:
+            with self._reaching(), self._fs.open_input_file(f"{self._root}/{place}") as source:
+                return pq.read_table(source, partitioning=None)
+        except pa.ArrowException as error:
+            raise _damaged(f"{self.location}/{place}") from error
 
     def partitions(self, table: str) -> Sequence[Partition]:
         """The whole partitions of a table, in order."""
@@ -181,14 +236,17 @@ class TableStore:
             if self._fs.get_file_info(path).type != fs.FileType.File:
                 return None
             touching = [("charge_period_start", "<", until), ("charge_period_end", ">", first)]
-            return pq.read_table(path, filesystem=self._fs, filters=touching, partitioning=None)
+            try:
+                return pq.read_table(path, filesystem=self._fs, filters=touching, partitioning=None)
+            except pa.ArrowException as error:
+                raise _damaged(f"{self.location}/line_items/{key}.parquet") from error
 
     def check_writable(self) -> None:
         """Proves that the location can be written; raises what a run would raise."""
         path = f"{self._root}/.write-check-{os.getpid()}"
         with self._reaching():
             self._make(self._root)
-            self._write_text(path, "")
+            self._write_bytes(path, b"")
             self._fs.delete_file(path)
 
     def _reaching(self) -> "_Reaching":
@@ -211,6 +269,18 @@ class _Reaching:
                 f"cannot be read or written: {' '.join(str(error).split())[:300]}",
                 setting="output, storage.endpoint_url",
             ) from error
+
+
+def _parquet(data: pa.Table) -> tuple[pa.Buffer, str]:
+    """A table as the bytes of a Parquet file, and their hash."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(data, sink, compression="zstd", write_statistics=True)
+    content = sink.getvalue()
+    return content, hashlib.sha256(content).hexdigest()
+
+
+def _damaged(place: str) -> ChargebackError:
+    return ChargebackError(f"{place}: is damaged and cannot be read; restore it, or delete its partition and run the day again")
 
 
 def _commit_text(table: str, commit: Commit) -> str:
@@ -238,4 +308,6 @@ def _filesystem(location: str, endpoint_url: str | None, region: str | None) -> 
         raise SettingsError(
             f"output {location!r} is no folder and no URL that can be opened: {' '.join(str(error).split())[:200]}"
         ) from error
+    if not root.strip("/"):
+        raise SettingsError(f"output {location!r} names no bucket; write it like s3://bucket/prefix")
     return system, root.rstrip("/")

@@ -114,7 +114,7 @@ def test_knowing_less_is_refused_until_it_is_accepted(place: Place, instance: dg
     assert not refused.success
     assert "retention may have passed" in failure_of(refused)
     assert {k: v for k, v in place.bytes_of_parquet().items() if k.split("/")[0] in RESULTS} == before
-    assert place.run(instance, "dev", config={"ops": {"charge": {"config": {"accept_less_metrics": True}}}}).success
+    assert place.run(instance, "dev", config={"ops": {"fetch": {"config": {"accept_less_metrics": True}}}}).success
     assert place.rows("chargeback", "dev")["reason"].to_pylist() == ["node_without_metrics"]
 
 

@@ -17,12 +17,14 @@ def test_two_entries_with_equal_rows_are_two_lines_each(tmp_path: Path) -> None:
     shutil.copytree(CASE, tmp_path / "case")
     path = tmp_path / "case" / "chargeback.yaml"
     values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    values["billing"].append(values["billing"][0] | {"name": "second"})
+    bill = (tmp_path / "case" / "bill.csv").read_text(encoding="utf-8")
+    (tmp_path / "case" / "more.csv").write_text(bill + bill.splitlines()[-1].replace("0.50", "0.25") + "\n", encoding="utf-8")
+    values["billing"].append(values["billing"][0] | {"path": "more.csv"})
     path.write_text(yaml.safe_dump(values), encoding="utf-8")
     results = run_day(open_walk(load_settings(path)), date(2026, 10, 1))
     lines = [row for r in results for row in r.reconciliation.to_pylist()]
-    assert len({row["line_item_id"] for row in lines}) == len(lines) == 10
-    assert sum(row["cost_in"] for row in lines) == Decimal("33.00")
+    assert len({row["line_item_id"] for row in lines}) == len(lines) == 11
+    assert sum(row["cost_in"] for row in lines) == Decimal("33.25")
     assert sum(row["cost"] for r in results for row in r.chargeback.to_pylist()) == Decimal("20.00")
 
 
