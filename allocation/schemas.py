@@ -11,6 +11,8 @@ import pyarrow as pa
 from allocation.errors import SchemaError
 
 SCHEMA_VERSION = "1"
+BILL_CLUSTER = "_bill"
+"""The reserved name of the partition for lines of no cluster."""
 MONEY = pa.decimal128(38, 9)
 RESIDUE = pa.decimal128(38, 30)
 BYTE_MS = pa.decimal128(38, 0)

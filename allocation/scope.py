@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from allocation import hours, money
 from allocation.errors import ChargebackError
 from allocation.findings import Code, Finding, Severity
+from allocation.schemas import BILL_CLUSTER
 
 Int64 = npt.NDArray[np.int64]
-BILL_CLUSTER = "_bill"
 GPU_FAMILIES = re.compile(
     r"^(ml\.)?(p[2-9]\w*|g[3-9]\w*|gr6\w*|inf\d\w*|trn\d\w*|dl1)[-.]|^(a2|a3|a4|a4x|g2|g4)-|^Standard_N[CDV]"
 )

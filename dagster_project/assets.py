@@ -68,7 +68,7 @@ def _of_store(day: Day, name: str) -> dg.MaterializeResult[None]:
     told = describe(name, first, rows=rows)
     if own:
         told |= {"reused": dg.MetadataValue.bool(own.reused), "nodes_with_series": dg.MetadataValue.int(len(own.nodes))}
-    version = dg.DataVersion(own.fingerprint) if own and name == "samples" else None
+    version = dg.DataVersion(own.samples_fingerprint) if own and name == "samples" else None
     return dg.MaterializeResult(asset_key=name, metadata=told, data_version=version)
 
 

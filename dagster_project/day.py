@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from allocation.errors import ChargebackError
 from allocation.findings import Code, Finding, Severity
 from allocation.money import nanos_column
-from allocation.schemas import USAGE
-from allocation.scope import BILL_CLUSTER, DayLines
+from allocation.schemas import BILL_CLUSTER, USAGE
+from allocation.scope import DayLines
 from dagster_project.io_manager import Kept
 from pipelines import stages
 from pipelines.samples import Fetched
@@ -85,7 +85,7 @@ def measure(day: Day) -> Kept:
         return Kept(USAGE.empty(), _told(day, ()))
     measured = stages.measure_day(day.walk, day.scope, name, day.partition.day, day.nodes[name])
     commit = day.walk.store.commit("samples", day.partition)
-    if commit is None or commit.detail.get("fingerprint") != day.fetched[name].fingerprint:
+    if commit is None or commit.detail.get("fingerprint") != day.fetched[name].samples_fingerprint:
         raise ChargebackError(
             f"{day.partition}: another run replaced the samples while they were measured; run the partition again"
         )

@@ -12,8 +12,7 @@ import pandas as pd
 import pyarrow as pa
 
 from allocation.errors import ChargebackError, SchemaError
-from allocation.schemas import TABLES, conform
-from allocation.scope import BILL_CLUSTER
+from allocation.schemas import BILL_CLUSTER, TABLES, conform
 from dagster_project.failures import clear_errors
 from dagster_project.partitions import partition_of
 from dagster_project.resources import ChargebackConfig

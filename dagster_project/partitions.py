@@ -6,7 +6,7 @@ from datetime import date
 import dagster as dg
 
 from allocation.errors import SettingsError
-from allocation.scope import BILL_CLUSTER
+from allocation.schemas import BILL_CLUSTER
 from pipelines.settings import Settings
 from pipelines.storage import Partition
 

@@ -30,6 +30,9 @@ class Fetched:
     """What stands in the store for one day and cluster."""
 
     fingerprint: str
+    """Of series, nodes and pods."""
+    samples_fingerprint: str
+    """Of the series alone, as the partition's marker has it."""
     nodes: tuple[str, ...]
     findings: tuple[Finding, ...]
     reused: bool
@@ -120,7 +123,7 @@ def _derive(
     for table in (nodes, pods):
         digest.update(json.dumps(table.to_pylist(), sort_keys=True, default=str).encode())
     findings = (*(_finding(*told) for told in _list(detail["findings"])), *disagreements(series, cluster.nodes))
-    return Fetched(digest.hexdigest(), tuple(names), findings, reused=reused)
+    return Fetched(digest.hexdigest(), str(detail["fingerprint"]), tuple(names), findings, reused=reused)
 
 
 def _list(value: object) -> list[Any]:

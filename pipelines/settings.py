@@ -21,12 +21,12 @@ from pydantic_settings import SettingsError as EnvironmentSettingsError
 
 from allocation.errors import SettingsError, nearest
 from allocation.policy import IdlePolicy, OverheadPolicy, Policy, StrandedPolicy
+from allocation.schemas import BILL_CLUSTER
 
 ENV_PREFIX = "CHARGEBACK__"
 LONGEST_MS = 31 * 86_400_000
 MOST_BYTES = 2**50
 _SOURCES = ("namespace", "pod", "workload", "label:KEY", "annotation:KEY")
-BILL_CLUSTER = "_bill"
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _UNITS_BYTES = {
     "": 1,

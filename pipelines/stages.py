@@ -20,8 +20,8 @@ from allocation.findings import Code, Finding, Severity
 from allocation.money import NO_MONEY
 from allocation.owners import Owners, Rule
 from allocation.policy import Policy
-from allocation.schemas import CHARGEBACK, SAMPLES, USAGE
-from allocation.scope import BILL_CLUSTER, DayLines, day_lines, expected_ms, milliseconds
+from allocation.schemas import BILL_CLUSTER, CHARGEBACK, SAMPLES, USAGE
+from allocation.scope import DayLines, day_lines, expected_ms, milliseconds
 from allocation.usage import measure
 from pipelines.bills import Bill, discover, read_lines
 from pipelines.inventory import nodes_frame, pods_frame

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
 
-from allocation.errors import SettingsError
 from allocation.findings import Finding
 from pipelines.metric_sources.base import INVENTORY_METRICS, InfoSeries, RoleCount, Shard, Window
 from pipelines.metric_sources.normalise import (
@@ -57,8 +56,6 @@ class PrometheusSource:
     """See ``MetricSource``."""
 
     def __init__(self, entry: MetricsEntry, cluster: str, max_gap_ms: int) -> None:
-        if entry.chunk <= 0:
-            raise SettingsError(f"clusters.{cluster}.metrics.chunk: must be above 0")
         self._entry = entry
         self._cluster = cluster
         self._max_gap_ms = max_gap_ms

@@ -241,7 +241,6 @@ def test_basic_auth_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
         {"tenant": {"env": "NOT_SET_ANYWHERE"}},
         {"auth": {"bearer": {"env": "NOT_SET_ANYWHERE"}}},
         {"tls": {"ca_file": "no-such-file.pem"}},
-        {"chunk": "0s"},
     ],
 )
 def test_wrong_settings_are_refused_before_anything_is_sent(entry: dict[str, object]) -> None:

@@ -233,6 +233,7 @@ def test_an_instance_that_is_cut_anew_ends_its_pod(tmp_path: Path) -> None:
         ({"policy": {"reserved": {"A100": "99999999999999TiB"}}}, ("reserved",)),
         ({"entry": {"kind": "prometheus", "url": "http://[::1"}}, ("url", "is no URL")),
         ({"entry": {"timeout": "0s"}}, ("timeout",)),
+        ({"entry": {"chunk": "0s"}}, ("metrics.0.chunk",)),
         ({"output": ""}, ("output",)),
         ({"output": "s3://"}, ("s3://",)),
         ({"nodes": [NODE | {"gpus": 10**20}]}, ("gpus",)),
