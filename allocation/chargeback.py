@@ -13,8 +13,8 @@ from allocation import money, wide
 from allocation.apportion import apportion
 from allocation.findings import Code, Finding, Severity
 from allocation.owners import FIELDS, UNOWNED, Owners, assign
-from allocation.schemas import CHARGEBACK, RECONCILIATION, TEAM_MODEL, TIME, conform
-from allocation.scope import milliseconds
+from allocation.schemas import CHARGEBACK, RECONCILIATION, TEAM_MODEL, conform
+from allocation.times import milliseconds, time_column
 
 Int64 = npt.NDArray[np.int64]
 GIB_MS = float(2**30 * 1000)
@@ -61,10 +61,6 @@ def _text(values: Sequence[object] | npt.NDArray[np.object_], index: Int64) -> p
     return pa.array(values, pa.string(), from_pandas=True).take(pa.array(index))
 
 
-def _utc(ms: Int64) -> pa.Array:
-    return pa.array(ms * 1000).cast(pa.timestamp("us")).cast(TIME)
-
-
 def charge(
     lines: pa.Table, parts: pd.DataFrame, usage: pa.Table, pods: pa.Table, owners: Owners, stamp: Stamp
 ) -> tuple[pa.Table, list[Finding]]:
@@ -84,8 +80,8 @@ def charge(
     index, of_usage = pa.array(line), usage.take(pa.array(row))
     columns: dict[str, object] = {name: lines[name].take(index) for name in _OF_LINE}
     columns |= {name: of_usage[name] for name in _OF_USAGE}
-    start = parts.start_ms.to_numpy(np.int64)[part]
-    columns |= {"charge_period_start": _utc(start), "charge_period_end": _utc(parts.end_ms.to_numpy(np.int64)[part])}
+    start, end = (parts[name].to_numpy(np.int64)[part] for name in ("start_ms", "end_ms"))
+    columns |= {"charge_period_start": time_column(start), "charge_period_end": time_column(end)}
     columns["instance_type"] = lines["instance_type"].take(index)
     owned = _owned(of_usage, start, pods, owners)
     columns |= owned
@@ -142,7 +138,7 @@ def _unowned(table: pa.Table) -> list[Finding]:
             .sort_by([("namespace", "ascending"), ("pod", "ascending")])
         )
         for row in sums.to_pylist():
-            cost = int(row["cost_sum"].scaleb(9))
+            cost = money.decimal_to_nanos(row["cost_sum"])
             evidence = f"no rule and no source names a {name} ({row['cost_metric']} cost); label the pod or add a rule"
             found.append(
                 Finding(

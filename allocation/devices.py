@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from allocation import instant
 from allocation.compiled import kernel
-from allocation.frames import DAY_MS, Topology
+from allocation.frame_rows import Topology
 from allocation.intervals import NEVER, Reports
 from allocation.policy import Policy
+from allocation.times import DAY_MS
 
 Int64 = npt.NDArray[np.int64]
 ROLES = {

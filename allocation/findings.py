@@ -4,9 +4,10 @@ A finding never changes an amount by itself; it names the amount that hangs on i
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 import pyarrow as pa
 
@@ -45,8 +46,6 @@ class Code(StrEnum):
     NODE_NOT_AS_CONFIGURED = "node_not_as_configured"
     NO_LINES = "no_lines"
     NO_SERIES = "no_series"
-    BILL_OPEN = "bill_open"
-    TAGS_UNREADABLE = "tags_unreadable"
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,18 @@ class Finding:
     count: int = 1
     cost_at_risk_nanos: int | None = None
     currency: str | None = None
-    detail: Mapping[str, str] = field(default_factory=dict)
+
+
+def as_json(finding: Finding) -> dict[str, object]:
+    """A finding in words and numbers that JSON knows, for a marker in the store."""
+    period = finding.period and [moment.isoformat() for moment in finding.period]
+    return asdict(finding) | {"code": finding.code.value, "severity": finding.severity.value, "period": period}
+
+
+def from_json(told: Mapping[str, Any]) -> Finding:
+    """The finding that ``as_json`` told of."""
+    period = told["period"] and tuple(datetime.fromisoformat(moment) for moment in told["period"])
+    return Finding(**{**told, "code": Code(told["code"]), "severity": Severity(told["severity"]), "period": period})
 
 
 def to_table(findings: Iterable[Finding], run_id: str = "") -> pa.Table:

@@ -10,7 +10,54 @@ import numpy.typing as npt
 
 from allocation import wide
 from allocation.compiled import kernel
-from allocation.instant import ABSENT, DECLARED, ROWS, Series
+from allocation.frame_rows import (
+    BASIS,
+    BUCKET,
+    DEVICE,
+    DEVICE_ORDINAL,
+    DEVICE_WEIGHT,
+    FREE,
+    GPU,
+    GPU_ORDINAL,
+    GPU_SHARE,
+    GPU_WEIGHT,
+    GPU_WITHOUT_METRICS,
+    HOLDER,
+    HOST,
+    IDLE,
+    IMPUTED,
+    KNOWN,
+    LAST_ORDINAL,
+    MIG_PARTITION,
+    NO_REASON,
+    NODE_WITHOUT_METRICS,
+    NOTE_GPU,
+    NOTE_GUESS,
+    NOTE_LOW,
+    NOTE_MORE,
+    NOTE_NODE,
+    NOTE_OVER,
+    NOTE_REPEATED,
+    NOTE_UNMAPPED,
+    OBSERVED,
+    OVER,
+    OVERHEAD,
+    STRANDED,
+    UNALLOCATED,
+    UNKNOWN_TIME,
+    UNMEASURED,
+    USED,
+    WORKLOAD,
+    Frame,
+    Output,
+    Topology,
+    add_note,
+    add_row,
+    book_times,
+    known_time,
+    open_device,
+)
+from allocation.instant import ABSENT
 from allocation.intervals import Runs
 from allocation.shares import credit
 from allocation.sweep import (
@@ -25,52 +72,11 @@ from allocation.sweep import (
     DeviceResult,
     Limits,
     capacity,
-    open_series,
     sweep_device,
 )
+from allocation.times import DAY_MS
 
 Int64 = npt.NDArray[np.int64]
-Bool = npt.NDArray[np.bool_]
-
-WORKLOAD, IDLE, OVERHEAD, STRANDED, HOST, UNALLOCATED = range(6)
-"""Buckets, in the contract's order."""
-NO_REASON, GPU_WITHOUT_METRICS, NODE_WITHOUT_METRICS, UNKNOWN_TIME, MIG_PARTITION, GPU_SHARE = range(6)
-(
-    FRAME, GPU, DEVICE, BUCKET, REASON, HOLDER, GPU_ORDINAL, DEVICE_ORDINAL, GPU_WEIGHT, _, DEVICE_WEIGHT, _,
-    USED, _, OVER, _, FREE, _,
-    UNMEASURED, _, OBSERVED, IMPUTED, KNOWN, EXPECTED, BASIS, ROW_COLUMNS,
-) = range(26)  # fmt: skip
-"""Columns of a row; wide numbers take two."""
-NOTE_OVER, NOTE_REPEATED, NOTE_UNMAPPED, NOTE_GUESS, NOTE_LOW, NOTE_MORE, NOTE_GPU, NOTE_NODE = range(8)
-NOTE_COLUMNS = 7
-"""Columns of a note: frame, device (or ABSENT), code, and four figures."""
-LAST_ORDINAL = 1 << 20
-DAY_MS = 86_400_000
-
-
-class Topology(NamedTuple):
-    """Machine -> GPUs -> devices -> series, flat. A GPU's first device is the whole card, its instances follow by id.
-
-    ``holder_offsets`` ranges over each machine's holders in key order; ``device_holders`` over each device's own.
-    """
-
-    gpu_offsets: Int64
-    device_offsets: Int64
-    series_offsets: Int64
-    is_instance: Bool
-    configured: Int64
-    nameplate: Int64
-    reserved: Int64
-    gpu_count: Int64
-    day_offsets: Int64
-    days: Int64
-    holder_offsets: Int64
-    device_holder_offsets: Int64
-    device_holders: Int64
-    role: Int64
-    level: Int64
-    includes_reserved: Bool
-    local: Int64
 
 
 class Terms(NamedTuple):
@@ -80,107 +86,6 @@ class Terms(NamedTuple):
     spread_stranded: bool
     gpu_share_ppb: int
     min_coverage: float
-
-
-class Output(NamedTuple):
-    """Rows and notes so far; ``count`` holds how many of each."""
-
-    rows: Int64
-    notes: Int64
-    count: Int64
-
-
-class Frame(NamedTuple):
-    """One period of one machine, ms; ``expected``: how long the machine should have been there."""
-
-    number: int
-    machine: int
-    start: int
-    end: int
-    expected: int
-
-
-@kernel
-def _row(out: Output, frame: Frame, gpu: int, device: int, bucket: int, reason: int, holder: int) -> int:
-    r = out.count[0]
-    out.count[0] += 1
-    row = out.rows[r]
-    row[:] = 0
-    row[FRAME], row[GPU], row[DEVICE], row[BUCKET], row[REASON], row[HOLDER] = (
-        frame.number,
-        gpu,
-        device,
-        bucket,
-        reason,
-        holder,
-    )
-    row[EXPECTED], row[BASIS] = frame.expected, ABSENT
-    return r
-
-
-@kernel
-def _note(out: Output, frame: Frame, device: int, code: int, figures: tuple[int, int, int, int]) -> None:
-    n = out.count[1]
-    out.count[1] += 1
-    out.notes[n, 0], out.notes[n, 1], out.notes[n, 2] = frame.number, device, code
-    for k in range(4):
-        out.notes[n, 3 + k] = figures[k]
-
-
-@kernel
-def known_time(
-    runs: Runs, topology: Topology, first: int, last: int, start: int, end: int, observed_only: bool
-) -> tuple[int, int, int]:
-    """The union of times at which any of the series ``first:last`` makes its device known: ms, first and last instant (R9)."""
-    begins, ends = np.empty(0, np.int64), np.empty(0, np.int64)
-    size = 0
-    for fill in (False, True):
-        n = 0
-        for s in range(first, last):
-            if topology.role[s] in (ROWS, DECLARED):
-                continue
-            a, b = runs.offsets[s], runs.offsets[s + 1]
-            p = a + np.searchsorted(runs.end[a:b], start, side="right")
-            while p < b and runs.start[p] < end:
-                if not (observed_only and runs.imputed[p]):
-                    if fill:
-                        begins[n], ends[n] = max(runs.start[p], start), min(runs.end[p], end)
-                    n += 1
-                p += 1
-        size = n
-        if not fill:
-            begins, ends = np.empty(size, np.int64), np.empty(size, np.int64)
-    if size == 0:
-        return 0, ABSENT, ABSENT
-    order = np.argsort(begins, kind="mergesort")
-    total, reach = 0, begins[order[0]]
-    for i in order:
-        total += max(0, ends[i] - max(reach, begins[i]))
-        reach = max(reach, ends[i])
-    return total, begins[order[0]], reach
-
-
-@kernel
-def _open(runs: Runs, topology: Topology, device: int, frame: Frame) -> tuple[Int64, Int64, Series]:
-    """The series of a device that have something to say in the frame, and their state."""
-    all_ids = np.arange(topology.series_offsets[device], topology.series_offsets[device + 1])
-    ids, place = open_series(runs, all_ids, frame.start, frame.end)
-    n = len(ids)
-    role, level, local = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
-    includes = np.empty(n, np.bool_)
-    for j in range(n):
-        s = ids[j]
-        role[j], level[j], local[j], includes[j] = (
-            topology.role[s],
-            topology.level[s],
-            topology.local[s],
-            topology.includes_reserved[s],
-        )
-    return (
-        ids,
-        place,
-        Series(role, level, includes, local, np.zeros(n, np.bool_), np.zeros(n, np.int64), np.zeros(n, np.bool_)),
-    )
 
 
 @kernel
@@ -195,17 +100,17 @@ def _device(
     runs: Runs, topology: Topology, terms: Terms, frame: Frame, gpu: int, device: int, ordinal: int, out: Output
 ) -> tuple[int, int, int]:
     """Sweeps one device and writes its rows; returns K, and the first and last known instant."""
-    ids, place, series = _open(runs, topology, device, frame)
+    ids, place, series = open_device(runs, topology, device, frame)
     limits = _limits(topology, gpu, device)
     h0, h1 = topology.device_holder_offsets[device], topology.device_holder_offsets[device + 1]
     k, guess = capacity(runs, ids, place, frame.start, frame.end, series, limits, h1 - h0)
     if guess:
-        _note(out, frame, device, NOTE_GUESS, (k, 0, 0, 0))
+        add_note(out, frame, device, NOTE_GUESS, (k, 0, 0, 0))
     period = (frame.start, frame.end)
     result = sweep_device(runs, ids, place, period, series, h1 - h0, k, limits.reserved, terms.choice)
     for h in range(h1 - h0):
         if result.accounts[h, OBSERVED_AT] + result.accounts[h, IMPUTED_AT] > 0:
-            r = _row(out, frame, gpu, device, WORKLOAD, NO_REASON, topology.device_holders[h0 + h])
+            r = add_row(out, frame, gpu, device, WORKLOAD, NO_REASON, topology.device_holders[h0 + h])
             _fill(out.rows[r], result.accounts[h])
             out.rows[r, DEVICE_ORDINAL] = ordinal
     _bucket_rows(out, frame, gpu, device, ordinal, result)
@@ -231,7 +136,7 @@ def _bucket_rows(out: Output, frame: Frame, gpu: int, device: int, ordinal: int,
         low = idle_low if bucket == IDLE else own[OVERHEAD_AT + 1]
         if high == 0 and low == 0:
             continue
-        r = _row(out, frame, gpu, device, bucket, NO_REASON, ABSENT)
+        r = add_row(out, frame, gpu, device, bucket, NO_REASON, ABSENT)
         column = FREE if bucket == IDLE else OVER
         out.rows[r, column], out.rows[r, column + 1] = high, low
         out.rows[r, OBSERVED], out.rows[r, IMPUTED], out.rows[r, DEVICE_ORDINAL] = (
@@ -244,18 +149,17 @@ def _bucket_rows(out: Output, frame: Frame, gpu: int, device: int, ordinal: int,
 @kernel
 def _device_notes(out: Output, frame: Frame, device: int, result: DeviceResult, k: int) -> None:
     if result.over_ms:
-        _note(out, frame, device, NOTE_OVER, (result.over_ms, result.over_bytes, k, 0))
+        add_note(out, frame, device, NOTE_OVER, (result.over_ms, result.over_bytes, k, 0))
     if result.repeated_ms:
-        _note(out, frame, device, NOTE_REPEATED, (result.repeated_ms, result.naive_high, result.naive_low, 0))
+        add_note(out, frame, device, NOTE_REPEATED, (result.repeated_ms, result.naive_high, result.naive_low, 0))
     if result.unmapped_ms:
-        _note(out, frame, device, NOTE_UNMAPPED, (result.unmapped_ms, 0, 0, 0))
+        add_note(out, frame, device, NOTE_UNMAPPED, (result.unmapped_ms, 0, 0, 0))
 
 
 @kernel
 def _partitioned(runs: Runs, topology: Topology, terms: Terms, frame: Frame, gpu: int, out: Output, life: tuple[int, int]) -> int:
     """A GPU with instances: each weighs K x life, what the partition strands is a row of its own (R23). Returns the GPU's K."""
     d0, d1 = topology.device_offsets[gpu], topology.device_offsets[gpu + 1]
-    first_row = out.count[0]
     sum_high, sum_low = 0, 0
     for device in range(d0 + 1, d1):
         known, _, _ = known_time(
@@ -281,8 +185,6 @@ def _partitioned(runs: Runs, topology: Topology, terms: Terms, frame: Frame, gpu
     if not terms.spread_stranded and wide.less(sum_high, sum_low, high, low):
         high, low = wide.subtract(high, low, sum_high, sum_low)
         _whole_row(runs, topology, frame, gpu, out, (STRANDED, MIG_PARTITION), (high, low))
-    for r in range(first_row, out.count[0]):
-        out.rows[r, GPU] = gpu
     return size
 
 
@@ -290,13 +192,13 @@ def _partitioned(runs: Runs, topology: Topology, terms: Terms, frame: Frame, gpu
 def _whole_size(runs: Runs, topology: Topology, frame: Frame, gpu: int, out: Output, weights: tuple[int, int], life: int) -> int:
     """K of a partitioned GPU: from its own rows or the configuration, else what its instances fill."""
     device = topology.device_offsets[gpu]
-    ids, place, series = _open(runs, topology, device, frame)
+    ids, place, series = open_device(runs, topology, device, frame)
     holders = topology.device_holder_offsets[device + 1] - topology.device_holder_offsets[device]
     k, guess = capacity(runs, ids, place, frame.start, frame.end, series, _limits(topology, gpu, device), holders)
     if not guess:
         return k
     _, average, _, _ = wide.scale(weights[0], weights[1], 0, 1, 0, life)
-    _note(out, frame, device, NOTE_GUESS, (average, 0, 0, 0))
+    add_note(out, frame, device, NOTE_GUESS, (average, 0, 0, 0))
     return max(average, 1)
 
 
@@ -307,15 +209,13 @@ def _whole_row(
     """A row for the whole card beside its instances: stranded memory, or time of which nothing is known."""
     d0, d1 = topology.device_offsets[gpu], topology.device_offsets[gpu + 1]
     first, last = topology.series_offsets[d0], topology.series_offsets[d1]
-    known, _, _ = known_time(runs, topology, first, last, frame.start, frame.end, False)
-    seen, _, _ = known_time(runs, topology, first, last, frame.start, frame.end, True)
-    r = _row(out, frame, gpu, d0, what[0], what[1], ABSENT)
+    r = add_row(out, frame, gpu, d0, what[0], what[1], ABSENT)
     row = out.rows[r]
     row[DEVICE_ORDINAL] = LAST_ORDINAL + (1 if what[0] == UNALLOCATED else 0)
     row[DEVICE_WEIGHT], row[DEVICE_WEIGHT + 1] = weight
     column = FREE if what[0] == STRANDED else UNMEASURED
     row[column], row[column + 1] = weight
-    row[OBSERVED], row[IMPUTED], row[KNOWN] = seen, known - seen, known
+    book_times(runs, topology, first, last, frame, row)
 
 
 @kernel
@@ -336,12 +236,13 @@ def _gpu(runs: Runs, topology: Topology, terms: Terms, frame: Frame, gpu: int, o
     else:
         k, _, _ = _device(runs, topology, terms, frame, gpu, d0, 0, out)
         if low_coverage:
-            observed, _, _ = known_time(runs, topology, s0, s1, frame.start, frame.end, True)
-            _unknown_row(out, frame, gpu, d0, k, known, observed)
+            r = add_row(out, frame, gpu, d0, UNALLOCATED, UNKNOWN_TIME, ABSENT)
+            out.rows[r, UNMEASURED], out.rows[r, UNMEASURED + 1] = wide.multiply(k, frame.expected - known)
+            book_times(runs, topology, s0, s1, frame, out.rows[r])
         out.rows[row : out.count[0], DEVICE_WEIGHT + 1] = 1
         out.rows[row : out.count[0], KNOWN] = known
     if low_coverage:
-        _note(out, frame, d0, NOTE_LOW, (known, frame.expected, 0, 0))
+        add_note(out, frame, d0, NOTE_LOW, (known, frame.expected, 0, 0))
     return k
 
 
@@ -363,14 +264,6 @@ def _unknown_of_card(runs: Runs, topology: Topology, frame: Frame, gpu: int, out
 
 
 @kernel
-def _unknown_row(out: Output, frame: Frame, gpu: int, device: int, k: int, known: int, observed: int) -> None:
-    """The part of a device's cost that stands for the time of which nothing is known (R9)."""
-    r = _row(out, frame, gpu, device, UNALLOCATED, UNKNOWN_TIME, ABSENT)
-    out.rows[r, UNMEASURED], out.rows[r, UNMEASURED + 1] = wide.multiply(k, frame.expected - known)
-    out.rows[r, OBSERVED], out.rows[r, IMPUTED] = observed, known - observed
-
-
-@kernel
 def _seen(topology: Topology, gpu: int, frame: Frame) -> bool:
     """Whether the GPU had a sample in a UTC day that the frame touches (R17, R18)."""
     for k in range(topology.day_offsets[gpu], topology.day_offsets[gpu + 1]):
@@ -380,25 +273,29 @@ def _seen(topology: Topology, gpu: int, frame: Frame) -> bool:
 
 
 @kernel
-def _missing(topology: Topology, frame: Frame, known: Int64, sizes: Int64, out: Output) -> None:
-    """Rows for GPUs that must exist and of which nothing is known: by uuid where seen that day, else without one."""
+def _missing(topology: Topology, frame: Frame, sizes: Int64, out: Output) -> int:
+    """Rows for GPUs that must exist and of which nothing is known: by uuid where seen that day, else without one.
+
+    ``sizes`` holds K of each known GPU, 0 where nothing is known. Returns the sum of what the missing ones weigh.
+    """
     g0, g1 = topology.gpu_offsets[frame.machine], topology.gpu_offsets[frame.machine + 1]
     count = topology.gpu_count[frame.machine]
-    found = np.sum(known)
+    found = np.sum(sizes > 0)
     size = np.max(sizes) if found > 0 else _fallback_size(topology, g0, g1)
     missing = count - found if count > 0 else g1 - g0
     if count > 0 and found > count:
-        _note(out, frame, ABSENT, NOTE_MORE, (found, count, 0, 0))
+        add_note(out, frame, ABSENT, NOTE_MORE, (found, count, 0, 0))
     ordinal, written = g1 - g0, 0
     for g in range(g0, g1):
-        if written < missing and not known[g - g0] and _seen(topology, g, frame):
+        if written < missing and sizes[g - g0] == 0 and _seen(topology, g, frame):
             _missing_row(out, frame, g, topology.device_offsets[g], ordinal + written, size)
             written += 1
     while count > 0 and written < missing:
         _missing_row(out, frame, ABSENT, ABSENT, ordinal + written, size)
         written += 1
     if written > 0:
-        _note(out, frame, ABSENT, NOTE_GPU, (written, found, count, 0))
+        add_note(out, frame, ABSENT, NOTE_GPU, (written, found, count, 0))
+    return int(written * size)
 
 
 @kernel
@@ -412,7 +309,7 @@ def _fallback_size(topology: Topology, g0: int, g1: int) -> int:
 
 @kernel
 def _missing_row(out: Output, frame: Frame, gpu: int, device: int, ordinal: int, size: int) -> None:
-    r = _row(out, frame, gpu, device, UNALLOCATED, GPU_WITHOUT_METRICS, ABSENT)
+    r = add_row(out, frame, gpu, device, UNALLOCATED, GPU_WITHOUT_METRICS, ABSENT)
     row = out.rows[r]
     row[GPU_ORDINAL], row[GPU_WEIGHT + 1], row[DEVICE_WEIGHT + 1], row[UNMEASURED + 1] = ordinal, size, 1, 1
 
@@ -424,13 +321,11 @@ def _apply_gpu_share(runs: Runs, topology: Topology, terms: Terms, frame: Frame,
         out.rows[r, GPU_WEIGHT], out.rows[r, GPU_WEIGHT + 1] = wide.multiply(out.rows[r, GPU_WEIGHT + 1], terms.gpu_share_ppb)
     g0, g1 = topology.gpu_offsets[frame.machine], topology.gpu_offsets[frame.machine + 1]
     s0, s1 = topology.series_offsets[topology.device_offsets[g0]], topology.series_offsets[topology.device_offsets[g1]]
-    known, _, _ = known_time(runs, topology, s0, s1, frame.start, frame.end, False)
-    seen, _, _ = known_time(runs, topology, s0, s1, frame.start, frame.end, True)
-    r = _row(out, frame, ABSENT, ABSENT, HOST, GPU_SHARE, ABSENT)
+    r = add_row(out, frame, ABSENT, ABSENT, HOST, GPU_SHARE, ABSENT)
     row = out.rows[r]
     row[GPU_ORDINAL], row[DEVICE_WEIGHT + 1], row[UNMEASURED + 1] = LAST_ORDINAL, 1, 1
     row[GPU_WEIGHT], row[GPU_WEIGHT + 1] = wide.multiply(total, 10**9 - terms.gpu_share_ppb)
-    row[OBSERVED], row[IMPUTED], row[KNOWN] = seen, known - seen, known
+    book_times(runs, topology, s0, s1, frame, row)
 
 
 @kernel
@@ -468,8 +363,8 @@ def _share_pool(
             continue
         qh, ql, _, _ = wide.scale(high, low, used[h, 0], used[h, 1], total[0], total[1])
         if place[h] == ABSENT:
-            place[h] = _row(out, frame, out.rows[pool, GPU], out.rows[pool, DEVICE], WORKLOAD, NO_REASON, h0 + h)
-            for column in (DEVICE_ORDINAL, DEVICE_WEIGHT, DEVICE_WEIGHT + 1, KNOWN):
+            place[h] = add_row(out, frame, out.rows[pool, GPU], out.rows[pool, DEVICE], WORKLOAD, NO_REASON, h0 + h)
+            for column in (GPU_ORDINAL, GPU_WEIGHT + 1, DEVICE_ORDINAL, DEVICE_WEIGHT, DEVICE_WEIGHT + 1, KNOWN):
                 out.rows[place[h], column] = out.rows[pool, column]
         credit(out.rows, place[h], FREE, qh, ql)
         left_high, left_low = wide.subtract(left_high, left_low, qh, ql)
@@ -483,35 +378,25 @@ def sweep_frame(runs: Runs, topology: Topology, terms: Terms, frame: Frame, out:
     """All rows of one period of one machine."""
     g0, g1 = topology.gpu_offsets[frame.machine], topology.gpu_offsets[frame.machine + 1]
     first_row = out.count[0]
-    known, sizes = np.zeros(g1 - g0, np.int64), np.zeros(g1 - g0, np.int64)
+    sizes = np.zeros(g1 - g0, np.int64)
     seen = False
     for g in range(g0, g1):
         seen = seen or _seen(topology, g, frame)
         row = out.count[0]
         k = _gpu(runs, topology, terms, frame, g, out)
         if k != ABSENT:
-            known[g - g0], sizes[g - g0] = 1, k
+            sizes[g - g0] = k
             out.rows[row : out.count[0], GPU_WEIGHT + 1] = k
             out.rows[row : out.count[0], GPU_ORDINAL] = g - g0
-    if not seen and np.sum(known) == 0:
-        r = _row(out, frame, ABSENT, ABSENT, UNALLOCATED, NODE_WITHOUT_METRICS, ABSENT)
+    if not seen and np.sum(sizes) == 0:
+        r = add_row(out, frame, ABSENT, ABSENT, UNALLOCATED, NODE_WITHOUT_METRICS, ABSENT)
         out.rows[r, GPU_WEIGHT + 1], out.rows[r, DEVICE_WEIGHT + 1], out.rows[r, UNMEASURED + 1] = 1, 1, 1
-        _note(out, frame, ABSENT, NOTE_NODE, (0, 0, 0, 0))
+        add_note(out, frame, ABSENT, NOTE_NODE, (0, 0, 0, 0))
         return
     if terms.choice.idle == PROPORTIONAL:
         _pool_idle(topology, frame, first_row, out)
-        for r in range(first_row, out.count[0]):
-            if out.rows[r, GPU] != ABSENT:
-                g = out.rows[r, GPU] - g0
-                out.rows[r, GPU_WEIGHT + 1], out.rows[r, GPU_ORDINAL] = sizes[g], g
-    _missing(topology, frame, known, sizes, out)
+    total = np.sum(sizes) + _missing(topology, frame, sizes, out)
     if terms.gpu_share_ppb < 10**9:
-        total = 0
-        gpus = np.zeros(LAST_ORDINAL >> 10, np.bool_)
-        for r in range(first_row, out.count[0]):
-            ordinal = out.rows[r, GPU_ORDINAL]
-            total += 0 if gpus[ordinal] else out.rows[r, GPU_WEIGHT + 1]
-            gpus[ordinal] = True
         _apply_gpu_share(runs, topology, terms, frame, first_row, total, out)
 
 

@@ -5,9 +5,9 @@ import numpy.typing as npt
 
 from allocation import wide
 from allocation.compiled import kernel
+from allocation.times import HOUR_MS
 
 Int64 = npt.NDArray[np.int64]
-HOUR_MS = 3_600_000
 LONGEST_WHOLE_MS = 25 * HOUR_MS
 """A line of up to 25 hours (a local day in autumn) is split by its own period."""
 

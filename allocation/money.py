@@ -12,7 +12,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-NANOS_PER_UNIT = 10**9
 LARGEST_NANOS = 2**63 - 1
 RESIDUE_SCALE = 30
 PLAIN = r"^[+-]?(\d{1,9}(\.\d{0,9})?|\.\d{1,9})$"
@@ -29,6 +28,21 @@ def nanos_to_decimal(nanos: int) -> Decimal:
     """
     with localcontext(Context(prec=60)):
         return Decimal(nanos).scaleb(-9)
+
+
+def decimal_to_nanos(amount: Decimal) -> int:
+    """An amount of at most nine places, of any size, in nano-units.
+
+    >>> decimal_to_nanos(Decimal("12345678901234567890123456789.000000001"))
+    12345678901234567890123456789000000001
+    """
+    with localcontext(Context(prec=60, traps=[Inexact])):
+        return int(amount.scaleb(9))
+
+
+def sum_nanos(nanos: Int64) -> int:
+    """The exact sum of nanos, never wrapped."""
+    return decimal_to_nanos(exact_sum(nanos_column(nanos)))
 
 
 def parse_cost(text: str) -> tuple[int, Decimal]:

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from allocation import hours, money
+from allocation import hours, money, times
 from allocation.errors import ChargebackError
 from allocation.findings import Code, Finding, Severity
 from allocation.schemas import BILL_CLUSTER
@@ -38,12 +38,6 @@ class DayLines:
     findings: tuple[Finding, ...]
 
 
-def milliseconds(column: pa.Array | pa.ChunkedArray) -> Int64:
-    """A timestamp column without nulls in ms since the epoch."""
-    values: Int64 = np.asarray(column.cast(pa.int64()).to_numpy()) // 1000
-    return values
-
-
 def day_lines(lines: pa.Table, nodes: Mapping[str, pd.DataFrame], from_ms: int, until_ms: int) -> DayLines:
     """Cuts lines to the window and decides where each belongs.
 
@@ -56,7 +50,7 @@ def day_lines(lines: pa.Table, nodes: Mapping[str, pd.DataFrame], from_ms: int, 
     Raises:
         ChargebackError: two clusters claim one machine.
     """
-    start, end = milliseconds(lines["charge_period_start"]), milliseconds(lines["charge_period_end"])
+    start, end = times.milliseconds(lines["charge_period_start"]), times.milliseconds(lines["charge_period_end"])
     line, begins, ends, nanos = hours.cut(lines["cost_nanos"].to_numpy(), start, end, from_ms, until_ms)
     kept, number = np.unique(line, return_inverse=True)
     lines = lines.take(pa.array(kept))
@@ -104,11 +98,16 @@ def _homes(lines: pa.Table, nodes: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 def _has_gpu(homes: pd.DataFrame, kind: "pd.Series[str]") -> "pd.Series[bool]":
     """A node is a GPU node unless Kubernetes or its instance type says otherwise; a configured one always is."""
-    by_type = kind.isna() | kind.astype("str").str.match(GPU_FAMILIES.pattern) | homes.gpus.notna()
-    by_capacity = homes.gpu_resources.fillna(0).astype("int64") > 0
     told = homes.gpu_resources.notna()
-    signs = homes.configured.fillna(False).astype("bool") | homes.has_series.fillna(False).astype("bool") | by_capacity
-    return signs | (by_type & ~told) | (homes.gpus.notna() & told)
+    by_type = kind.isna() | kind.astype("str").str.match(GPU_FAMILIES.pattern)
+    by_capacity = homes.gpu_resources.fillna(0).astype("int64") > 0
+    shown = homes.configured.fillna(False).astype("bool") | homes.has_series.fillna(False).astype("bool")
+    return shown | by_capacity | homes.gpus.notna() | (by_type & ~told)
+
+
+def _lengths(lines: pa.Table) -> Int64:
+    """How long each line's own period is, ms."""
+    return times.milliseconds(lines["charge_period_end"]) - times.milliseconds(lines["charge_period_start"])
 
 
 def expected_ms(parts: pd.DataFrame, lines: pa.Table, nodes: pd.DataFrame) -> pd.DataFrame:
@@ -118,7 +117,7 @@ def expected_ms(parts: pd.DataFrame, lines: pa.Table, nodes: pd.DataFrame) -> pd
     """
     stated = lines["machine_ms"].to_pandas().to_numpy(np.float64, na_value=np.nan)[parts.line]
     length = (parts.end_ms - parts.start_ms).to_numpy(np.int64)
-    whole = (milliseconds(lines["charge_period_end"]) - milliseconds(lines["charge_period_start"]))[parts.line] == length
+    whole = _lengths(lines)[parts.line] == length
     table = parts.assign(stated=np.where(whole, stated, np.nan))
     frames = table.groupby(["node_key", "start_ms", "end_ms"], as_index=False).agg(stated=("stated", "max"))
     seen = (
@@ -135,12 +134,11 @@ def expected_ms(parts: pd.DataFrame, lines: pa.Table, nodes: pd.DataFrame) -> pd
 
 
 def _findings(lines: pa.Table, in_scope: npt.NDArray[np.bool_], from_ms: int, until_ms: int) -> list[Finding]:
-    period = (pd.Timestamp(from_ms, unit="ms", tz="UTC"), pd.Timestamp(until_ms, unit="ms", tz="UTC"))
-    length = milliseconds(lines["charge_period_end"]) - milliseconds(lines["charge_period_start"])
+    period = (times.from_ms(from_ms), times.from_ms(until_ms))
     found = []
-    coarse = in_scope & (length > hours.LONGEST_WHOLE_MS)
+    coarse = in_scope & (_lengths(lines) > hours.LONGEST_WHOLE_MS)
     if coarse.any():
-        cost = int(sum(lines["day_nanos"].to_numpy()[coarse].tolist()))
+        cost = money.sum_nanos(lines["day_nanos"].to_numpy()[coarse])
         evidence = "lines of nodes are longer than 25 hours and were cut into equal hours; export by the hour"
         found.append(Finding(Code.COARSE_LINE, Severity.WARNING, "bill", evidence, period, int(coarse.sum()), cost))
     gpu_type = pc.fill_null(pc.match_substring_regex(lines["instance_type"], GPU_FAMILIES.pattern), False)
@@ -151,12 +149,7 @@ def _findings(lines: pa.Table, in_scope: npt.NDArray[np.bool_], from_ms: int, un
     sums = costs.aggregate([("cost", "sum"), ("cost", "count")]).sort_by("resource_id")
     evidence = "a GPU instance on the bill is no node of any configured cluster; add its cluster, or its id to nodes:"
     for row in sums.to_pylist():
-        cost = int(row["cost_sum"].scaleb(9))
+        cost = money.decimal_to_nanos(row["cost_sum"])
         code, subject = Code.GPU_INSTANCE_OUTSIDE_CLUSTERS, str(row["resource_id"])
         found.append(Finding(code, Severity.WARNING, subject, evidence, period, row["cost_count"], cost, row["currency"]))
     return found
-
-
-def total_nanos(nanos: Int64) -> int:
-    """The exact sum of nanos, never wrapped."""
-    return int(money.exact_sum(pa.chunked_array([money.nanos_column(nanos)])).scaleb(9)) if len(nanos) else 0

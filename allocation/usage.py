@@ -7,15 +7,17 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from allocation import frames, wide
+from allocation import frame_rows, wide
 from allocation.devices import Shard, build
 from allocation.findings import Code, Finding, Severity
-from allocation.frames import Output, Terms, sweep_frames
+from allocation.frame_rows import Output
+from allocation.frames import Terms, sweep_frames
 from allocation.instant import ABSENT
 from allocation.intervals import hold
 from allocation.policy import Policy
 from allocation.schemas import USAGE, conform
 from allocation.sweep import EVEN, HOLDER, PROPORTIONAL, SEPARATE, Choice
+from allocation.times import from_ms, time_column
 
 Int64 = npt.NDArray[np.int64]
 BUCKETS = ("workload", "idle", "overhead", "stranded", "host", "unallocated")
@@ -60,15 +62,15 @@ def measure(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, periods:
     out = _space(shard, wanted, policy)
     sweep_frames(runs, shard.topology, terms_of(policy), wanted, out)
     rows, notes = out.rows[: out.count[0]], out.notes[: out.count[1]]
-    weights = rows[:, frames.USED : frames.OBSERVED].any(axis=1)
-    rows = rows[weights | (rows[:, frames.BUCKET] == frames.WORKLOAD)]
+    weights = rows[:, frame_rows.USED : frame_rows.OBSERVED].any(axis=1)
+    rows = rows[weights | (rows[:, frame_rows.BUCKET] == frame_rows.WORKLOAD)]
     order = np.lexsort(
         (
-            rows[:, frames.HOLDER],
-            rows[:, frames.BUCKET],
-            rows[:, frames.DEVICE_ORDINAL],
-            rows[:, frames.GPU_ORDINAL],
-            rows[:, frames.FRAME],
+            rows[:, frame_rows.HOLDER],
+            rows[:, frame_rows.BUCKET],
+            rows[:, frame_rows.DEVICE_ORDINAL],
+            rows[:, frame_rows.GPU_ORDINAL],
+            rows[:, frame_rows.FRAME],
         )
     )
     rows = rows[order]
@@ -93,8 +95,8 @@ def _space(shard: Shard, wanted: Int64, policy: Policy) -> Output:
     rows = int(room[wanted[:, 0]].sum()) if len(wanted) else 0
     notes = int((np.bincount(machine_of_device, minlength=size) * 6 + 4)[wanted[:, 0]].sum()) if len(wanted) else 0
     return Output(
-        np.empty((rows, frames.ROW_COLUMNS), np.int64),
-        np.empty((notes, frames.NOTE_COLUMNS), np.int64),
+        np.empty((rows, frame_rows.ROW_COLUMNS), np.int64),
+        np.empty((notes, frame_rows.NOTE_COLUMNS), np.int64),
         np.zeros(2, np.int64),
     )
 
@@ -115,8 +117,8 @@ def _words(choices: tuple[str | None, ...], index: Int64) -> pa.Array:
 
 def _basis(rows: Int64, shard: Shard) -> pa.Array:
     """The weakest basis of the held time; an instance with one holder all the time is `mig` (R28)."""
-    basis = np.where(rows[:, frames.BASIS] == ABSENT, _NONE, rows[:, frames.BASIS])
-    device = rows[:, frames.DEVICE]
+    basis = np.where(rows[:, frame_rows.BASIS] == ABSENT, _NONE, rows[:, frame_rows.BASIS])
+    device = rows[:, frame_rows.DEVICE]
     if len(shard.devices):
         on_instance = (device != ABSENT) & shard.topology.is_instance[np.maximum(device, 0)]
         basis = np.where(on_instance & (basis == 0), _MIG, basis)
@@ -124,17 +126,16 @@ def _basis(rows: Int64, shard: Shard) -> pa.Array:
 
 
 def _table(rows: Int64, periods: pd.DataFrame, shard: Shard) -> pa.Table:
-    frame, gpu, device, holder = (rows[:, c] for c in (frames.FRAME, frames.GPU, frames.DEVICE, frames.HOLDER))
+    frame, gpu, device, holder = (rows[:, c] for c in (frame_rows.FRAME, frame_rows.GPU, frame_rows.DEVICE, frame_rows.HOLDER))
     machine = periods.machine.to_numpy(np.int64)[frame]
-    expected = np.maximum(rows[:, frames.EXPECTED], 1)
-    coverage = np.minimum(rows[:, frames.KNOWN] / expected, 1.0)
-    of_whole = np.where(device == ABSENT, ABSENT, device)
+    expected = np.maximum(rows[:, frame_rows.EXPECTED], 1)
+    coverage = np.minimum(rows[:, frame_rows.KNOWN] / expected, 1.0)
 
     def weight(column: int) -> pa.Array:
         return wide.to_decimal_column(rows[:, column], rows[:, column + 1])
 
     def moment(column: str) -> pa.Array:
-        return pa.array(periods[column].to_numpy(np.int64)[frame] * 1000).cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
+        return time_column(periods[column].to_numpy(np.int64)[frame])
 
     columns = {
         "node_key": _names(shard.machines.node_key, machine),
@@ -144,39 +145,38 @@ def _table(rows: Int64, periods: pd.DataFrame, shard: Shard) -> pa.Table:
         "period_end": moment("end_ms"),
         "gpu_uuid": _names(shard.gpus.gpu_uuid, gpu),
         "gpu_model": _names(shard.gpus.gpu_model, gpu),
-        "gpu_instance": _names(shard.devices.gpu_instance, of_whole),
-        "mig_profile": _names(shard.devices.mig_profile, of_whole),
-        "bucket": _words(BUCKETS, rows[:, frames.BUCKET]),
-        "reason": _words(REASONS, rows[:, frames.REASON]),
+        "gpu_instance": _names(shard.devices.gpu_instance, device),
+        "mig_profile": _names(shard.devices.mig_profile, device),
+        "bucket": _words(BUCKETS, rows[:, frame_rows.BUCKET]),
+        "reason": _words(REASONS, rows[:, frame_rows.REASON]),
         "namespace": _names(shard.holders.namespace, holder),
         "pod": _names(shard.holders.pod, holder),
         "pod_uid": _names(shard.holders.pod_uid, holder),
-        "gpu_ordinal": pa.array(rows[:, frames.GPU_ORDINAL].astype(np.int32)),
-        "device_ordinal": pa.array(rows[:, frames.DEVICE_ORDINAL].astype(np.int32)),
-        "gpu_weight": weight(frames.GPU_WEIGHT),
-        "device_weight": weight(frames.DEVICE_WEIGHT),
-        "used_byte_ms": weight(frames.USED),
-        "overhead_byte_ms": weight(frames.OVER),
-        "idle_byte_ms": weight(frames.FREE),
-        "unmeasured_weight": weight(frames.UNMEASURED),
-        "observed_ms": pa.array(rows[:, frames.OBSERVED]),
-        "imputed_ms": pa.array(rows[:, frames.IMPUTED]),
+        "gpu_ordinal": pa.array(rows[:, frame_rows.GPU_ORDINAL].astype(np.int32)),
+        "device_ordinal": pa.array(rows[:, frame_rows.DEVICE_ORDINAL].astype(np.int32)),
+        "gpu_weight": weight(frame_rows.GPU_WEIGHT),
+        "device_weight": weight(frame_rows.DEVICE_WEIGHT),
+        "used_byte_ms": weight(frame_rows.USED),
+        "overhead_byte_ms": weight(frame_rows.OVER),
+        "idle_byte_ms": weight(frame_rows.FREE),
+        "unmeasured_weight": weight(frame_rows.UNMEASURED),
+        "observed_ms": pa.array(rows[:, frame_rows.OBSERVED]),
+        "imputed_ms": pa.array(rows[:, frame_rows.IMPUTED]),
         "coverage": pa.array(coverage),
         "basis": _basis(rows, shard),
     }
     return conform(pa.table(columns), USAGE, source="sweep")
 
 
-_SEVERITY = {Code.OVER_CAPACITY: Severity.WARNING, Code.CAPACITY_UNKNOWN: Severity.WARNING}
 _CODES = {
-    frames.NOTE_OVER: Code.OVER_CAPACITY,
-    frames.NOTE_REPEATED: Code.REPEATED_DEVICE_VALUES,
-    frames.NOTE_UNMAPPED: Code.POD_MEMORY_NOT_MAPPED,
-    frames.NOTE_GUESS: Code.CAPACITY_UNKNOWN,
-    frames.NOTE_LOW: Code.LOW_COVERAGE,
-    frames.NOTE_MORE: Code.MORE_GPUS_THAN_NAMEPLATE,
-    frames.NOTE_GPU: Code.GPU_WITHOUT_METRICS,
-    frames.NOTE_NODE: Code.NODE_WITHOUT_METRICS,
+    frame_rows.NOTE_OVER: Code.OVER_CAPACITY,
+    frame_rows.NOTE_REPEATED: Code.REPEATED_DEVICE_VALUES,
+    frame_rows.NOTE_UNMAPPED: Code.POD_MEMORY_NOT_MAPPED,
+    frame_rows.NOTE_GUESS: Code.CAPACITY_UNKNOWN,
+    frame_rows.NOTE_LOW: Code.LOW_COVERAGE,
+    frame_rows.NOTE_MORE: Code.MORE_GPUS_THAN_NAMEPLATE,
+    frame_rows.NOTE_GPU: Code.GPU_WITHOUT_METRICS,
+    frame_rows.NOTE_NODE: Code.NODE_WITHOUT_METRICS,
 }
 
 
@@ -193,13 +193,9 @@ def _findings(notes: Int64, rows: Int64, periods: pd.DataFrame, shard: Shard) ->
             key = shard.devices.iloc[int(device)]
             subject = "/".join(part for part in (subject, key.gpu_uuid, key.gpu_instance) if part)
         evidence = _evidence(int(code), group, rows, int(device))
-        period = (_moment(group.start_ms.min()), _moment(group.end_ms.max()))
+        period = (from_ms(group.start_ms.min()), from_ms(group.end_ms.max()))
         found.append(Finding(_CODES[int(code)], Severity.WARNING, subject, evidence, period, count=len(group)))
     return found
-
-
-def _moment(ms: int) -> pd.Timestamp:
-    return pd.Timestamp(int(ms), unit="ms", tz="UTC")
 
 
 def gib(size: float) -> str:
@@ -209,30 +205,30 @@ def gib(size: float) -> str:
 
 def _evidence(code: int, group: pd.DataFrame, rows: Int64, device: int) -> str:
     seconds = group.a.sum() / 1000
-    if code == frames.NOTE_OVER:
+    if code == frame_rows.NOTE_OVER:
         return f"pods claimed up to {gib(group.b.max())} of {gib(group.c.max())} GiB for {seconds:g} s; each was scaled down"
-    if code == frames.NOTE_REPEATED:
-        of_device = rows[np.isin(rows[:, frames.FRAME], group.frame) & (rows[:, frames.DEVICE] == device)]
-        true = wide.to_float(of_device[:, frames.USED], of_device[:, frames.USED + 1]).sum()
+    if code == frame_rows.NOTE_REPEATED:
+        of_device = rows[np.isin(rows[:, frame_rows.FRAME], group.frame) & (rows[:, frame_rows.DEVICE] == device)]
+        true = wide.to_float(of_device[:, frame_rows.USED], of_device[:, frame_rows.USED + 1]).sum()
         naive = wide.to_float(group.b.to_numpy(np.int64), group.c.to_numpy(np.int64)).sum()
         return (
             f"pods repeat the device's value for {seconds:g} s; it is counted once. A naive sum over pods would charge "
             f"{gib(naive / 1000)} GiB-seconds in that time; {gib(true / 1000)} were used in those periods"
         )
-    if code == frames.NOTE_UNMAPPED:
+    if code == frame_rows.NOTE_UNMAPPED:
         return (
             f"all pods show 0 bytes for {seconds:g} s while the device is in use; its memory was shared among them. "
             "Let the exporter see host process ids"
         )
-    if code == frames.NOTE_GUESS:
+    if code == frame_rows.NOTE_GUESS:
         return (
             f"no series and no configuration tell the memory of the device; {gib(group.a.max())} GiB, the most ever seen in use, "
             "stands for it. Set gpu_memory for the node"
         )
-    if code == frames.NOTE_LOW:
+    if code == frame_rows.NOTE_LOW:
         return f"known {seconds:g} of {group.b.sum() / 1000:g} expected s; the rest is bucket unallocated, reason unknown_time"
-    if code == frames.NOTE_MORE:
+    if code == frame_rows.NOTE_MORE:
         return f"up to {group.a.max()} GPUs show values, the machine has {group.b.max()}; a card may have been swapped"
-    if code == frames.NOTE_GPU:
+    if code == frame_rows.NOTE_GPU:
         return f"up to {group.a.max()} GPUs without any value in {len(group)} periods; their share is bucket unallocated"
     return "the node is on the bill and has no series that day; its whole cost is bucket unallocated"

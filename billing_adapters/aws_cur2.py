@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from allocation.errors import AdapterError
 from allocation.findings import Code, Finding, Severity
-from allocation.money import exact_sum, nanos_column
+from allocation.money import decimal_to_nanos, exact_sum, nanos_column
 from allocation.schemas import TEXT
 from billing_adapters.aws_costs import COST_COLUMNS, METRICS, UNBLENDED, line_costs
 from billing_adapters.aws_scope import USAGE_TYPES, charge_categories, machine_time, pricing_categories, scope_rules
@@ -100,7 +100,7 @@ class AwsCur2Bill:
             self._options.source_id,
             evidence,
             count=len(nanos),
-            cost_at_risk_nanos=int(total.scaleb(9)),
+            cost_at_risk_nanos=decimal_to_nanos(total),
             currency=currency,
         )
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from allocation.errors import ChargebackError
-from allocation.findings import Code, Finding, Severity
+from allocation.findings import Finding, as_json, from_json
 from allocation.money import nanos_column
 from allocation.schemas import BILL_CLUSTER, USAGE
 from allocation.scope import DayLines
@@ -21,9 +21,6 @@ from pipelines import stages
 from pipelines.samples import Fetched
 from pipelines.settings import OwnersEntry
 from pipelines.storage import Partition
-
-_PLAIN = ("subject", "evidence", "count", "cost_at_risk_nanos", "currency")
-"""The fields of a finding that JSON knows as they are."""
 
 
 @dataclass(frozen=True)
@@ -108,25 +105,11 @@ def charge(day: Day, usage: Kept) -> stages.Results:
 
 
 def _told(day: Day, findings: Sequence[Finding]) -> dict[str, object]:
-    return {"measured_id": day.measured_id, "findings": [_plain(f) for f in findings]}
-
-
-def _plain(finding: Finding) -> dict[str, object]:
-    """A finding as JSON knows it."""
-    period = finding.period and [moment.isoformat() for moment in finding.period]
-    told = {name: getattr(finding, name) for name in _PLAIN}
-    return told | {"code": finding.code.value, "severity": finding.severity.value, "period": period}
+    return {"measured_id": day.measured_id, "findings": [as_json(f) for f in findings]}
 
 
 def _findings(detail: Mapping[str, object]) -> tuple[Finding, ...]:
     """The findings that were told of a table."""
     told = detail["findings"]
     assert isinstance(told, list)  # noqa: S101
-    return tuple(
-        Finding(Code(f["code"]), Severity(f["severity"]), period=_period(f["period"]), **{name: f[name] for name in _PLAIN})
-        for f in told
-    )
-
-
-def _period(moments: Sequence[str] | None) -> tuple[pd.Timestamp, pd.Timestamp] | None:
-    return None if moments is None else (pd.Timestamp(moments[0]), pd.Timestamp(moments[1]))
+    return tuple(from_json(f) for f in told)

@@ -10,9 +10,8 @@ import pyarrow.compute as pc
 
 from allocation.errors import SettingsError
 from allocation.findings import Code, Finding, Severity
-from allocation.money import NO_RESIDUE, exact_sum
+from allocation.money import NO_RESIDUE, exact_sum, sum_nanos
 from allocation.schemas import LINE_ITEMS, TIME, conform
-from allocation.scope import total_nanos
 from billing_adapters.base import BillOptions, BillSource, Delivery
 from billing_adapters.registry import load_bill_source
 from pipelines.settings import BillingEntry, Settings
@@ -95,7 +94,7 @@ def _notices(lines: pa.Table, start: datetime, end: datetime) -> list[Finding]:
         found.append(Finding(Code.SUB_NANO_COST, Severity.INFO, "bill", evidence, period, len(residue)))
     negations = lines.filter(pc.and_(pc.equal(lines["line_type"], NEGATION), pc.equal(lines["cost_metric"], "billed")))
     if len(negations):
-        cost = total_nanos(negations["cost_nanos"].to_numpy())
+        cost = sum_nanos(negations["cost_nanos"].to_numpy())
         evidence = (
             "savings-plan negations name no resource, so covered nodes stand at the on-demand price; choose `cost: effective`"
         )

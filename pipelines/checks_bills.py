@@ -15,14 +15,13 @@ import pyarrow.compute as pc
 from allocation.errors import ChargebackError
 from allocation.hours import LONGEST_WHOLE_MS
 from allocation.schemas import LINE_ITEMS, TIME
-from allocation.scope import milliseconds
+from allocation.times import DAY_MS, milliseconds
 from pipelines.bills import Bill, discover, options_of
 from pipelines.checks import Check, Status, count, failed
 from pipelines.inventory import EARLIEST, LATEST
 from pipelines.settings import Settings
 from pipelines.storage import TableStore
 
-_DAY_MS = 86_400_000
 _READ_DELIVERIES = 2
 _NEEDED = ["charge_period_start", "charge_period_end", "charge_category", "scope_rule", "node_key", "instance_type"]
 
@@ -99,11 +98,11 @@ def days_of(lines: pa.Table, today: date) -> BillDays:
     if not own.any():
         return BillDays(lines, reaches=_moment(end.max()) if len(end) else None)
     start, end = start[own], end[own]
-    midnight = end // _DAY_MS
-    ended = midnight[start < midnight * _DAY_MS] - 1
+    midnight = end // DAY_MS
+    ended = midnight[start < midnight * DAY_MS] - 1
     ended = ended[ended < _number(today)]
     complete = _day(ended.max()) if len(ended) else None
-    return BillDays(lines, _day(start.max() // _DAY_MS), complete, _moment(end.max()))
+    return BillDays(lines, _day(start.max() // DAY_MS), complete, _moment(end.max()))
 
 
 def _moment(ms: np.int64) -> datetime:

@@ -11,17 +11,17 @@ import numpy as np
 import pyarrow as pa
 
 from allocation.errors import ChargebackError
-from allocation.findings import Code, Finding, Severity
+from allocation.findings import Finding, as_json, from_json
 from allocation.schemas import INVENTORY, SAMPLES
 from pipelines.inventory import build_nodes, build_pods, disagreements
 from pipelines.metric_sources.base import InfoSeries, MetricSource, Window
 from pipelines.metric_sources.registry import load_metric_source
-from pipelines.settings import ClusterEntry, Settings
+from pipelines.settings import ClusterEntry, PolicyEntry, Settings
 from pipelines.storage import Partition, TableStore
 
 _FINGERPRINTED = SAMPLES.names
 KEEPS_AT_LEAST = 0.95
-KEPT_FORMAT = 1
+KEPT_FORMAT = 2
 """Of what is kept; another one is fetched again."""
 
 
@@ -69,7 +69,7 @@ def fetch(
     """
     query = _query_id(cluster, window)
     kept = store.commit("samples", partition)
-    reused = bool(kept) and not again and kept is not None and kept.detail.get("query") == query
+    reused = kept is not None and not again and kept.detail.get("query") == query
     if not reused:
         before = 0.0 if kept is None or accept_less else float(str(kept.detail.get("known_seconds", 0)))
         _ask(settings, cluster, partition, window, store, query, before)
@@ -87,7 +87,7 @@ def _ask(
     sources = sources_of(cluster, settings)
     nodes = sorted({n for source in sources for n in source.nodes(window)})
     inventory = _inventory_table([s for source in sources for s in source.inventory(window)])
-    told = _Told(settings, window)
+    told = _Told(settings.policy)
     detail: dict[str, object] = {}
 
     def check() -> None:
@@ -117,12 +117,14 @@ def _derive(
     series = _info_series(inventory)
     names = [str(n) for n in _list(detail["nodes"])]
     nodes, pods = build_nodes(series, cluster.nodes, names, settings.policy.max_hold), build_pods(series)
-    store.write("nodes", partition, nodes)
-    store.write("pods", partition, pods)
+    for name, table in (("nodes", nodes), ("pods", pods)):
+        written = store.read(name, partition)
+        if written is None or not written.equals(table):
+            store.write(name, partition, table)
     digest = hashlib.sha256(str(detail["fingerprint"]).encode())
     for table in (nodes, pods):
         digest.update(json.dumps(table.to_pylist(), sort_keys=True, default=str).encode())
-    findings = (*(_finding(*told) for told in _list(detail["findings"])), *disagreements(series, cluster.nodes))
+    findings = (*(from_json(told) for told in _list(detail["findings"])), *disagreements(series, cluster.nodes))
     return Fetched(digest.hexdigest(), str(detail["fingerprint"]), tuple(names), findings, reused=reused)
 
 
@@ -145,8 +147,8 @@ def _info_series(table: pa.Table) -> list[InfoSeries]:
 class _Told:
     """What passes by on its way into the store: fingerprint, findings, and how much device time it tells."""
 
-    def __init__(self, settings: Settings, window: Window) -> None:
-        self._settings, self._window = settings, window
+    def __init__(self, policy: PolicyEntry) -> None:
+        self._policy = policy
         self._digest, self._findings = _Digest(), list[Finding]()
         self.known_seconds = 0.0
 
@@ -156,16 +158,12 @@ class _Told:
             for shard in source.shards(window, nodes):
                 self._digest.add(shard.samples)
                 self._findings.extend(shard.findings)
-                policy = self._settings.policy
-                self.known_seconds += known_seconds(shard.samples, policy.max_hold, policy.max_gap)
+                self.known_seconds += known_seconds(shard.samples, self._policy.max_hold, self._policy.max_gap)
                 yield shard.samples
 
     def detail(self, query: str, nodes: list[str]) -> dict[str, object]:
         """What the marker will say."""
-        told = [
-            [f.code.value, f.severity.value, f.subject, f.evidence, f.count, [t.isoformat() for t in f.period or ()]]
-            for f in self._findings
-        ]
+        told = [as_json(f) for f in self._findings]
         known = round(self.known_seconds, 3)
         return {"query": query, "fingerprint": self._digest.text(), "nodes": nodes, "findings": told, "known_seconds": known}
 
@@ -183,11 +181,6 @@ def known_seconds(samples: pa.Table, max_hold_ms: int, max_gap_ms: int) -> float
     apart = np.diff(device[order], append=-1) != 0
     held = np.where(apart | (gap > max_gap_ms), max_hold_ms, gap)
     return float(held.sum()) / 1000
-
-
-def _finding(code: str, severity: str, subject: str, evidence: str, count: int, times: list[str]) -> Finding:
-    period = (datetime.fromisoformat(times[0]), datetime.fromisoformat(times[1])) if times else None
-    return Finding(Code(code), Severity(severity), subject, evidence, period, count)
 
 
 def _query_id(cluster: ClusterEntry, window: Window) -> str:

@@ -22,12 +22,13 @@ from pydantic_settings import SettingsError as EnvironmentSettingsError
 from allocation.errors import SettingsError, nearest
 from allocation.policy import IdlePolicy, OverheadPolicy, Policy, StrandedPolicy
 from allocation.schemas import BILL_CLUSTER
+from allocation.times import DAY_MS, HOUR_MS
 
 ENV_PREFIX = "CHARGEBACK__"
-LONGEST_MS = 31 * 86_400_000
+LONGEST_MS = 31 * DAY_MS
 MOST_BYTES = 2**50
 _SOURCES = ("namespace", "pod", "workload", "label:KEY", "annotation:KEY")
-_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": HOUR_MS, "d": DAY_MS}
 _UNITS_BYTES = {
     "": 1,
     "B": 1,

@@ -6,7 +6,7 @@ read_day -> fetch -> scope -> measure -> charge -> reconcile -> publish
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 
 import pandas as pd
@@ -17,11 +17,13 @@ from allocation import chargeback as chargeback_tables
 from allocation import findings as finding_rows
 from allocation.errors import ChargebackError, ConservationError
 from allocation.findings import Code, Finding, Severity
-from allocation.money import NO_MONEY
+from allocation.hours import LONGEST_WHOLE_MS
+from allocation.money import NO_MONEY, decimal_to_nanos
 from allocation.owners import Owners, Rule
 from allocation.policy import Policy
 from allocation.schemas import BILL_CLUSTER, CHARGEBACK, SAMPLES, USAGE
-from allocation.scope import DayLines, day_lines, expected_ms, milliseconds
+from allocation.scope import DayLines, day_lines, expected_ms
+from allocation.times import DAY_MS, milliseconds, to_ms
 from allocation.usage import measure
 from pipelines.bills import Bill, discover, read_lines
 from pipelines.inventory import nodes_frame, pods_frame
@@ -72,9 +74,9 @@ class DayBill:
         """The end of the last line that is split whole: series are read up to there."""
         midnight = day_start(self.day) + DAY
         start, end = milliseconds(self.lines["charge_period_start"]), milliseconds(self.lines["charge_period_end"])
-        own = (start >= day_start(self.day).timestamp() * 1000) & (end - start <= 25 * 3_600_000)
+        own = (start >= to_ms(day_start(self.day))) & (end - start <= LONGEST_WHOLE_MS)
         latest = int(end[own].max()) if own.any() else 0
-        return midnight + DAY if latest > midnight.timestamp() * 1000 else midnight
+        return midnight + DAY if latest > to_ms(midnight) else midnight
 
 
 def read_day(walk: Walk, day: date, bills: Sequence[Bill] | None = None) -> DayBill:
@@ -101,8 +103,8 @@ def cluster_nodes(walk: Walk, day: date, fetched: Mapping[str, Fetched]) -> dict
 
 def scope_day(bill: DayBill, nodes: Mapping[str, pd.DataFrame]) -> DayLines:
     """Whose each line is, over all clusters."""
-    start = round(day_start(bill.day).timestamp() * 1000)
-    return day_lines(bill.lines, nodes, start, start + 86_400_000)
+    start = to_ms(day_start(bill.day))
+    return day_lines(bill.lines, nodes, start, start + DAY_MS)
 
 
 @dataclass(frozen=True)
@@ -176,7 +178,7 @@ def owners_of(entry: OwnersEntry) -> Owners:
     fields = ("team", "model", "cost_center")
 
     def instant(moment: datetime | None) -> int | None:
-        return None if moment is None else round(moment.timestamp() * 1000)
+        return None if moment is None else to_ms(moment)
 
     rules = [
         Rule(r.match, {f: getattr(r, f) for f in fields if getattr(r, f)}, instant(r.valid_from), instant(r.valid_until))
@@ -240,7 +242,7 @@ def charge_day(
 def reconcile_day(scope: DayLines, cluster: str, chargeback: pa.Table, day: date, run_id: str) -> pa.Table:
     """Each line of the cluster (or of none) and what became of it; raises where a part is missing."""
     lines = scope.lines.filter(pc.equal(scope.lines["cluster"], cluster))
-    table = chargeback_tables.reconcile(lines, chargeback, round(day_start(day).timestamp() * 1000), run_id)
+    table = chargeback_tables.reconcile(lines, chargeback, to_ms(day_start(day)), run_id)
     wrong = table.filter(pc.not_equal(table["difference"], NO_MONEY))
     if len(wrong):
         raise ConservationError(
@@ -340,17 +342,8 @@ def _priced(finding: Finding, money: pd.DataFrame) -> Finding:
     if len(money[["currency", "cost_metric"]].drop_duplicates()) != 1 or not mine.any():
         return finding
     column = "cost_sum" if finding.code in _REASONS else "used_cost_sum"
-    nanos = sum(int(v.scaleb(9)) for v in money[column][mine])
-    return Finding(
-        finding.code,
-        finding.severity,
-        finding.subject,
-        finding.evidence,
-        finding.period,
-        finding.count,
-        nanos,
-        str(money.currency.iloc[0]),
-    )
+    nanos = sum(decimal_to_nanos(v) for v in money[column][mine])
+    return replace(finding, cost_at_risk_nanos=nanos, currency=str(money.currency.iloc[0]))
 
 
 def publish(walk: Walk, results: Results) -> None:

@@ -8,6 +8,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from allocation.findings import Finding
+from allocation.times import to_ms
 
 
 @dataclass(frozen=True)
@@ -20,12 +21,12 @@ class Window:
     @property
     def start_ms(self) -> int:
         """Start in ms since the epoch."""
-        return round(self.start.timestamp() * 1000)
+        return to_ms(self.start)
 
     @property
     def end_ms(self) -> int:
         """End in ms since the epoch."""
-        return round(self.end.timestamp() * 1000)
+        return to_ms(self.end)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allocation.hours import HOUR_MS, LONGEST_WHOLE_MS, cut
+from allocation.hours import LONGEST_WHOLE_MS, cut
+from allocation.times import HOUR_MS
 from tests.oracle import DAY_MS
 from tests.strategies import COSTS, NOON
 
