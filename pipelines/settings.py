@@ -5,125 +5,22 @@ Secrets never stand in the file: it names environment variables or files that ho
 """
 
 import os
-import re
 import types
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
-from urllib.parse import urlsplit
 
 import yaml
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as EnvironmentSettingsError
 
 from allocation.errors import SettingsError, nearest
 from allocation.policy import IdlePolicy, OverheadPolicy, Policy, StrandedPolicy
-from allocation.schemas import BILL_CLUSTER
-from allocation.times import DAY_MS, HOUR_MS
+from pipelines.values import Bytes, ClusterName, DurationMs, Instant, OwnerSource, ServerUrl, SharePpb
 
 ENV_PREFIX = "CHARGEBACK__"
-LONGEST_MS = 31 * DAY_MS
-MOST_BYTES = 2**50
-_SOURCES = ("namespace", "pod", "workload", "label:KEY", "annotation:KEY")
-_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": HOUR_MS, "d": DAY_MS}
-_UNITS_BYTES = {
-    "": 1,
-    "B": 1,
-    "KiB": 2**10,
-    "MiB": 2**20,
-    "GiB": 2**30,
-    "TiB": 2**40,
-    "KB": 10**3,
-    "MB": 10**6,
-    "GB": 10**9,
-    "TB": 10**12,
-}
-
-
-def parse_duration_ms(value: object) -> int:
-    """A duration as written in Prometheus, in milliseconds.
-
-    >>> parse_duration_ms("1h30m")
-    5400000
-    """
-    text = str(value).strip()
-    if not re.fullmatch(r"(\d+(ms|s|m|h|d))+", text):
-        raise ValueError(f"{value!r} is no duration; write it like 30s, 2m or 1h30m")
-    total = sum(int(n) * _UNITS_MS[u] for n, u in re.findall(r"(\d+)(ms|s|m|h|d)", text))
-    if not 0 < total <= LONGEST_MS:
-        raise ValueError(f"{value!r} is no duration between 1ms and 31d")
-    return total
-
-
-def parse_bytes(value: object) -> int:
-    """An amount of memory in bytes.
-
-    >>> parse_bytes("40GiB")
-    42949672960
-    """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]i?B|B|)", str(value).strip())
-    amount = Decimal(match[1]) * _UNITS_BYTES[match[2]] if match else None
-    if amount is None or amount != int(amount):
-        raise ValueError(f"{value!r} is no whole amount of memory; write it like 40GiB or 600MiB")
-    if amount >= MOST_BYTES:
-        raise ValueError(f"{value!r} is more memory than a device can have")
-    return int(amount)
-
-
-def _share_ppb(value: object) -> int:
-    try:
-        share = Decimal(str(value))
-    except InvalidOperation:
-        raise ValueError(f"{value!r} is no share; write a number from 0 to 1") from None
-    if not share.is_finite() or not 0 <= share <= 1 or share * 10**9 != int(share * 10**9):
-        raise ValueError(f"{value!r} is no share from 0 to 1 with at most nine decimals")
-    return int(share * 10**9)
-
-
-def _instant(value: object) -> datetime:
-    if isinstance(value, datetime):
-        return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
-    if isinstance(value, date):
-        return datetime(value.year, value.month, value.day, tzinfo=UTC)
-    moment = datetime.fromisoformat(str(value))
-    return _instant(moment)
-
-
-def _cluster_name(value: str) -> str:
-    if value == BILL_CLUSTER:
-        raise ValueError(f"{BILL_CLUSTER!r} is reserved for lines of no cluster; choose another name")
-    if not value:
-        raise ValueError("a cluster needs a name")
-    return value
-
-
-def _owner_source(value: str) -> str:
-    kind, _, key = value.partition(":")
-    if value not in _SOURCES[:3] and not (kind in ("label", "annotation") and key):
-        raise ValueError(f"{value!r} names no owner; {nearest(value, _SOURCES)}")
-    return value
-
-
-def _url(value: str | None) -> str | None:
-    if value is not None and not _has_host(value):
-        raise ValueError(f"{value!r} is no URL; write it like http://prometheus.monitoring:9090")
-    return value
-
-
-def _has_host(value: str) -> bool:
-    try:
-        return bool(urlsplit(value).hostname) and value.startswith(("http://", "https://"))
-    except ValueError:
-        return False
-
-
-OwnerSource = Annotated[str, AfterValidator(_owner_source)]
-DurationMs = Annotated[int, BeforeValidator(parse_duration_ms)]
-Bytes = Annotated[int, BeforeValidator(parse_bytes)]
-Instant = Annotated[datetime, BeforeValidator(_instant)]
 
 
 class _Section(BaseModel):
@@ -206,7 +103,7 @@ class MetricsEntry(_Section):
 
     kind: Literal["openmetrics", "prometheus"]
     path: Path | None = None
-    url: Annotated[str | None, AfterValidator(_url)] = None
+    url: ServerUrl = None
     profile: Literal["custom", "dcgm"] = "dcgm"
     custom: CustomProfile | None = None
     match: dict[str, str] = Field(default_factory=dict)
@@ -246,7 +143,7 @@ class NodeEntry(_Section):
 class ClusterEntry(_Section):
     """One Kubernetes cluster."""
 
-    name: Annotated[str, AfterValidator(_cluster_name)]
+    name: ClusterName
     metrics: list[MetricsEntry]
     nodes: list[NodeEntry] = []
 
@@ -271,7 +168,7 @@ class PolicyEntry(_Section):
     overhead: OverheadPolicy = "proportional"
     idle: IdlePolicy = "holder"
     stranded: StrandedPolicy = "separate"
-    gpu_share: Annotated[int, BeforeValidator(_share_ppb)] = Field(default="1.0", validate_default=True)
+    gpu_share: SharePpb = Field(default="1.0", validate_default=True)
     min_coverage: float = Field(default=0.5, ge=0, le=1)
     reserved: dict[str, Bytes] = Field(default_factory=dict)
 
