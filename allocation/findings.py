@@ -46,6 +46,21 @@ class Code(StrEnum):
     NODE_NOT_AS_CONFIGURED = "node_not_as_configured"
     NO_LINES = "no_lines"
     NO_SERIES = "no_series"
+    PROFILE_CHOSEN = "profile_chosen"
+    DEVICE_WITHOUT_PODS = "device_without_pods"
+    LABELS_LOST = "labels_lost"
+    TWO_EXPORTERS = "two_exporters"
+    HA_DUPLICATES = "ha_duplicates"
+    SKEWED_CLOCKS = "skewed_clocks"
+    POD_ON_MORE_DEVICES = "pod_on_more_devices"
+    MEMORY_WITHOUT_REQUEST = "memory_without_request"
+    RESERVATION_UNRESOLVED = "reservation_unresolved"
+    POD_ON_PARTITIONED_GPU = "pod_on_partitioned_gpu"
+    CAPACITY_DISAGREES = "capacity_disagrees"
+    RESERVE_JUMPS = "reserve_jumps"
+    PREALLOCATED_MEMORY = "preallocated_memory"
+    CONTRADICTING_INVENTORY = "contradicting_inventory"
+    MODEL_COUNTERS_MISSING = "model_counters_missing"
 
 
 @dataclass(frozen=True)
