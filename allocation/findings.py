@@ -68,6 +68,7 @@ class Finding:
     """One thing that was noticed.
 
     ``period`` is half-open UTC; ``count`` is how often it happened; ``cost_at_risk_nanos`` is the money that hangs on it.
+    ``excess``: by charge period (start and end in ms), how many byte-ms more than the truth a naive sum over pods would count.
     """
 
     code: Code
@@ -78,6 +79,7 @@ class Finding:
     count: int = 1
     cost_at_risk_nanos: int | None = None
     currency: str | None = None
+    excess: tuple[tuple[int, int, int], ...] = ()
 
 
 def as_json(finding: Finding) -> dict[str, object]:
@@ -89,7 +91,9 @@ def as_json(finding: Finding) -> dict[str, object]:
 def from_json(told: Mapping[str, Any]) -> Finding:
     """The finding that ``as_json`` told of."""
     period = told["period"] and tuple(datetime.fromisoformat(moment) for moment in told["period"])
-    return Finding(**{**told, "code": Code(told["code"]), "severity": Severity(told["severity"]), "period": period})
+    excess = tuple((start, end, size) for start, end, size in told["excess"])
+    parts = {"code": Code(told["code"]), "severity": Severity(told["severity"]), "period": period, "excess": excess}
+    return Finding(**{**told, **parts})
 
 
 def to_table(findings: Iterable[Finding], run_id: str = "") -> pa.Table:

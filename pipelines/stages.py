@@ -6,7 +6,7 @@ read_day -> fetch -> scope -> measure -> charge -> reconcile -> publish
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 
 import pandas as pd
@@ -18,9 +18,10 @@ from allocation import findings as finding_rows
 from allocation.errors import ChargebackError, ConservationError
 from allocation.findings import Code, Finding, Severity
 from allocation.hours import LONGEST_WHOLE_MS
-from allocation.money import NO_MONEY, decimal_to_nanos
+from allocation.money import NO_MONEY
 from allocation.owners import Owners, Rule
 from allocation.policy import Policy
+from allocation.pricing import price
 from allocation.schemas import BILL_CLUSTER, CHARGEBACK, SAMPLES, USAGE
 from allocation.scope import DayLines, day_lines, expected_ms
 from allocation.times import DAY_MS, milliseconds, to_ms
@@ -299,51 +300,6 @@ def without_series(cluster: str, fetched: Fetched, day: date) -> list[Finding]:
     period = (day_start(day), day_start(day) + DAY)
     evidence = "no series of any device in the window; check url, match labels and profile with `gpu-chargeback doctor`"
     return [Finding(Code.NO_SERIES, Severity.WARNING, cluster, evidence, period)]
-
-
-_REASONS = {
-    Code.GPU_WITHOUT_METRICS: "gpu_without_metrics",
-    Code.NODE_WITHOUT_METRICS: "node_without_metrics",
-    Code.LOW_COVERAGE: "unknown_time",
-}
-
-
-def price(findings: Sequence[Finding], chargeback: pa.Table) -> list[Finding]:
-    """Names the money that hangs on findings: what is unallocated for that reason, else what the device cost."""
-    if not len(chargeback):
-        return list(findings)
-    rows = chargeback.select(["node", "gpu_uuid", "gpu_instance", "reason", "currency", "cost_metric", "used_cost", "cost"])
-    sums = rows.group_by(["node", "gpu_uuid", "gpu_instance", "reason", "currency", "cost_metric"]).aggregate(
-        [("used_cost", "sum"), ("cost", "sum")]
-    )
-    money = sums.to_pandas()
-    return [_priced(f, money) for f in findings]
-
-
-def _priced(finding: Finding, money: pd.DataFrame) -> Finding:
-    priced = {
-        Code.OVER_CAPACITY,
-        Code.REPEATED_DEVICE_VALUES,
-        Code.POD_MEMORY_NOT_MAPPED,
-        Code.CAPACITY_UNKNOWN,
-        *_REASONS,
-    }
-    if finding.code not in priced or finding.cost_at_risk_nanos is not None:
-        return finding
-    node, _, device = finding.subject.partition("/")
-    uuid, _, instance = device.partition("/")
-    mine = money.node == node
-    if uuid:
-        mine &= money.gpu_uuid == uuid
-    if instance:
-        mine &= money.gpu_instance == instance
-    if finding.code in _REASONS:
-        mine &= money.reason == _REASONS[finding.code]
-    if len(money[["currency", "cost_metric"]].drop_duplicates()) != 1 or not mine.any():
-        return finding
-    column = "cost_sum" if finding.code in _REASONS else "used_cost_sum"
-    nanos = sum(decimal_to_nanos(v) for v in money[column][mine])
-    return replace(finding, cost_at_risk_nanos=nanos, currency=str(money.currency.iloc[0]))
 
 
 def publish(walk: Walk, results: Results) -> None:

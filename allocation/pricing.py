@@ -1,0 +1,135 @@
+"""The money that hangs on findings: what stands in ``chargeback`` for the device, pod or node that a finding names.
+
+Here belongs which column of which rows a code puts at risk. Here does not belong what is noticed, or any amount that is
+charged: a finding never changes one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from allocation import money
+from allocation.findings import Code, Finding
+from allocation.times import milliseconds
+
+GIB_MS = float(2**30 * 1000)
+_BY_REASON = {
+    Code.GPU_WITHOUT_METRICS: "gpu_without_metrics",
+    Code.NODE_WITHOUT_METRICS: "node_without_metrics",
+    Code.LOW_COVERAGE: "unknown_time",
+}
+"""What is unallocated for this reason."""
+_USED = {Code.OVER_CAPACITY, Code.REPEATED_DEVICE_VALUES, Code.POD_MEMORY_NOT_MAPPED}
+"""The memory's own price: how it is shared among the holders is in doubt."""
+_OVERHEAD = {Code.RESERVE_JUMPS}
+"""The price of what the driver keeps."""
+_UNHELD = {Code.DEVICE_WITHOUT_PODS}
+"""What no pod of the device bears."""
+_WHOLE = {
+    Code.CAPACITY_UNKNOWN, Code.CAPACITY_DISAGREES, Code.TWO_EXPORTERS, Code.HA_DUPLICATES, Code.DUPLICATE_SAMPLES,
+    Code.INVALID_SAMPLES, Code.SKEWED_CLOCKS, Code.PREALLOCATED_MEMORY, Code.POD_ON_PARTITIONED_GPU,
+    Code.MORE_GPUS_THAN_NAMEPLATE, Code.POD_ON_MORE_DEVICES, Code.MEMORY_WITHOUT_REQUEST, Code.RESERVATION_UNRESOLVED,
+    Code.LABELS_LOST,
+    Code.MODEL_COUNTERS_MISSING, Code.CONTRADICTING_INVENTORY, Code.NODE_NOT_AS_CONFIGURED,
+}  # fmt: skip
+"""All that the subject costs."""
+
+
+def price(findings: Sequence[Finding], chargeback: pa.Table) -> list[Finding]:
+    """The findings with the money that hangs on each.
+
+    A finding that has an amount already keeps it. Where the day has several currencies or cost metrics there is no one amount,
+    and none is given. ``repeated_device_values`` also tells what a naive sum over pods would have charged.
+    """
+    moneys = chargeback.select(["currency", "cost_metric"]).to_pandas().drop_duplicates()
+    if len(moneys) != 1:
+        return list(findings)
+    currency = str(moneys.currency.iloc[0])
+    amounts = _Amounts(chargeback, [f.subject for f in findings])
+    return [_priced(f, amounts, currency) for f in findings]
+
+
+class _Amounts:
+    """Sums of the day's money over what findings name, in nanos."""
+
+    def __init__(self, chargeback: pa.Table, subjects: Sequence[str]) -> None:
+        self._rows = chargeback
+        self._wanted = pa.array(sorted(set(subjects)), pa.string())
+        node, gpu, instance = (chargeback[name] for name in ("node", "gpu_uuid", "gpu_instance"))
+        self._device = pc.coalesce(_joined(node, gpu, instance), _joined(node, gpu))
+        pod = _joined(chargeback["namespace"], chargeback["pod"])
+        names = (pod, _joined(node, gpu), self._device, gpu, _joined(gpu, instance), node)
+        unheld = pc.if_else(pc.is_in(chargeback["bucket"], pa.array(["idle", "overhead"])), chargeback["cost"], money.NO_MONEY)
+        values = {name: chargeback[name] for name in ("used_cost", "overhead_cost", "cost")} | {"unheld": unheld}
+        self._sums = [self._sum_over(name, values) for name in names]
+
+    def _sum_over(self, subject: pa.ChunkedArray, values: dict[str, pa.ChunkedArray]) -> dict[tuple[str, str, str], int]:
+        """Subject, reason (empty: any) and column -> nanos, for the subjects that findings name."""
+        table = pa.table({"subject": subject, "reason": self._rows["reason"], **values})
+        table = table.filter(pc.is_in(table["subject"], self._wanted))
+        found: dict[tuple[str, str, str], int] = {}
+        for keys in (["subject", "reason"], ["subject"]):
+            for row in table.group_by(keys).aggregate([(name, "sum") for name in values]).to_pylist():
+                for name in values:
+                    found[row["subject"], row.get("reason") or "", name] = money.decimal_to_nanos(row[f"{name}_sum"])
+        return found
+
+    def of(self, subject: str, column: str, reason: str) -> int | None:
+        """The sum of a column over the subject's rows (of that reason), or None where it has none."""
+        return next((sums[key] for sums in self._sums if (key := (subject, reason, column)) in sums), None)
+
+    def naive(self, finding: Finding) -> tuple[int, int]:
+        """What the device's memory costs in the finding's periods, and what a naive sum over pods would make of it."""
+        mine = self._rows.filter(pc.fill_null(pc.equal(self._device, finding.subject), False))
+        rows = pd.DataFrame(
+            {
+                "start_ms": milliseconds(mine["charge_period_start"]),
+                "end_ms": milliseconds(mine["charge_period_end"]),
+                "used_nanos": money.column_nanos(mine["used_cost"]),
+                "used_gib_seconds": mine["used_gib_seconds"].to_numpy(),
+            }
+        )
+        excess = pd.DataFrame(finding.excess, columns=["start_ms", "end_ms", "excess_byte_ms"])
+        used = rows.groupby(["start_ms", "end_ms"], as_index=False).sum().merge(excess, on=["start_ms", "end_ms"])
+        used = used[used.used_gib_seconds > 0]
+        more = used.used_nanos * used.excess_byte_ms.astype(float) / (used.used_gib_seconds * GIB_MS)
+        true = int(used.used_nanos.sum())
+        return true, true + round(float(more.sum()))
+
+
+def _joined(*parts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Parts of a subject with slashes between them; null where one is missing."""
+    return pc.binary_join_element_wise(*parts, "/")
+
+
+def _priced(finding: Finding, amounts: _Amounts, currency: str) -> Finding:
+    if finding.cost_at_risk_nanos is not None:
+        return finding
+    column, reason = _column_of(finding.code), _BY_REASON.get(finding.code, "")
+    nanos = amounts.of(finding.subject, column, reason) if column else None
+    if nanos is None:
+        return finding
+    evidence = finding.evidence
+    if finding.excess:
+        true, naive = amounts.naive(finding)
+        evidence += f". A naive sum over pods would have charged {_text(naive)} {currency} where {_text(true)} is right"
+    return replace(finding, cost_at_risk_nanos=nanos, currency=currency, evidence=evidence)
+
+
+def _column_of(code: Code) -> str:
+    if code in _USED:
+        return "used_cost"
+    if code in _OVERHEAD:
+        return "overhead_cost"
+    if code in _UNHELD:
+        return "unheld"
+    return "cost" if code in _WHOLE or code in _BY_REASON else ""
+
+
+def _text(nanos: int) -> str:
+    """An amount for people, all its decimals but no idle zeros beyond two."""
+    whole, _, decimals = f"{money.nanos_to_decimal(nanos):f}".partition(".")
+    return f"{whole}.{decimals.rstrip('0').ljust(2, '0')}"
