@@ -21,7 +21,8 @@ def row(node: str, gpu: str | None, **changed: object) -> dict[str, object]:
         "billing_period": date(2026, 10, 1), "charge_period_start": NOON, "charge_period_end": NOON + HOUR, "provider": "aws",
         "billing_account": "1", "line_item_id": "l", "charge_category": "Usage", "cost_metric": "billed", "currency": "USD",
         "node": node, "node_id": node, "gpu_uuid": gpu, "bucket": "workload", "used_cost": Decimal(1),
-        "overhead_cost": Decimal(2), "idle_cost": Decimal(4), "cost": Decimal(7), "used_gib_seconds": 3600.0, "overhead_gib_seconds": 0.0,
+        "overhead_cost": Decimal(2), "idle_cost": Decimal(4), "cost": Decimal(7), "used_gib_seconds": 3600.0,
+        "overhead_gib_seconds": 0.0,
         "idle_gib_seconds": 0.0, "observed_seconds": 0.0, "imputed_seconds": 0.0, "coverage": 1.0, "basis": "measured",
         "policy_id": "p", "run_id": "r",
     }  # fmt: skip
