@@ -4,6 +4,7 @@ Here belongs the bridge between ``tests.oracle`` and ``allocation``; strategies 
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -111,26 +112,46 @@ def expected(shard: Shard) -> dict[Period, Rows]:
 def answered(usage: pa.Table, periods: tuple[Period, ...]) -> dict[Period, Rows]:
     """Table ``usage`` in the oracle's words; GPUs without a name are numbered."""
     of = {(f"id-{p.node}", moment(p.start), moment(p.end)): p for p in periods}
-    grouped: dict[Period, list[dict[str, object]]] = {p: [] for p in periods}
-    for row in usage.to_pylist():
-        grouped[of[row["node_key"], row["period_start"], row["period_end"]]].append(row)
-    return {p: _rows_of(rows) for p, rows in grouped.items()}
+    grouped: dict[Period, tuple[list[dict[str, object]], list[Key]]] = {p: ([], []) for p in periods}
+    for row, key in zip(usage.to_pylist(), keys_of(usage), strict=True):
+        rows, keys = grouped[of[row["node_key"], row["period_start"], row["period_end"]]]
+        rows.append(row)
+        keys.append(key)
+    return {p: _rows_of(*both) for p, both in grouped.items()}
 
 
-def _rows_of(rows: list[dict[str, object]]) -> Rows:
+def _rows_of(rows: list[dict[str, object]], keys: list[Key]) -> Rows:
     found: Rows = {}
     shares = shares_of(rows)
-    for row, part in zip(rows, shares, strict=True):
-        missing = row["reason"] == "gpu_without_metrics" and not row["gpu_uuid"]
-        holder: Holder = (_text(row["namespace"]), _text(row["pod"]), _text(row["pod_uid"]))
-        gpu = f"?{sum(k.gpu.startswith('?') for k in found)}" if missing else _text(row["gpu_uuid"])
-        key = Key(gpu, _text(row["gpu_instance"]), _text(row["bucket"]), _text(row["reason"]), holder)
+    for row, key, part in zip(rows, keys, shares, strict=True):
         assert key not in found, f"two rows of {key}"
         used, overhead, idle, unmeasured = (_whole(row[c]) for c in WEIGHTS)
         times = int(str(row["observed_ms"])), int(str(row["imputed_ms"]))
         coverage = Fraction(float(str(row["coverage"])))
         found[key] = Row(used, overhead, idle, unmeasured, *times, coverage, _text(row["basis"]), part)
     return found
+
+
+def keys_of(usage: pa.Table) -> list[Key]:
+    """The oracle's key of each row of ``usage``; GPUs without a name are numbered within their period."""
+    found: list[Key] = []
+    unnamed: dict[tuple[object, object, object], int] = defaultdict(int)
+    for row in usage.to_pylist():
+        gpu = _text(row["gpu_uuid"])
+        if row["reason"] == "gpu_without_metrics" and not gpu:
+            frame = row["node_key"], row["period_start"], row["period_end"]
+            gpu, unnamed[frame] = f"?{unnamed[frame]}", unnamed[frame] + 1
+        holder: Holder = (_text(row["namespace"]), _text(row["pod"]), _text(row["pod_uid"]))
+        found.append(Key(gpu, _text(row["gpu_instance"]), _text(row["bucket"]), _text(row["reason"]), holder))
+    return found
+
+
+def frames_of(usage: pa.Table, periods: Sequence[Period]) -> tuple[np.ndarray, np.ndarray]:
+    """First row of each period's frame in ``usage``, and one past its last."""
+    keys = [(r["node_key"], r["period_start"], r["period_end"]) for r in usage.to_pylist()]
+    wanted = [(f"id-{p.node}", moment(p.start), moment(p.end)) for p in periods]
+    first = np.array([keys.index(k) for k in wanted], np.int64)
+    return first, first + np.array([keys.count(k) for k in wanted], np.int64)
 
 
 WEIGHTS = ("used_byte_ms", "overhead_byte_ms", "idle_byte_ms", "unmeasured_weight")

@@ -147,9 +147,11 @@ def device_of(draw: st.DrawFn, node: str, gpu: str, instance: str, size: int) ->
 
 
 @st.composite
-def gpus(draw: st.DrawFn, node: str, gpu: str, *, mig: bool, told: bool, configured: bool) -> list[Series]:
+def gpus(
+    draw: st.DrawFn, node: str, gpu: str, *, mig: bool, told: bool, configured: bool, sizes: tuple[int, ...] = SIZES
+) -> list[Series]:
     """All series of one GPU, whole or partitioned. ``told``: nobody has to guess a device's size."""
-    size = draw(st.sampled_from(SIZES))
+    size = draw(st.sampled_from(sizes))
     if not mig:
         whole = device_of(draw, node, gpu, "", size)
         return sized(draw, whole, size) if told and not configured else whole
@@ -182,20 +184,32 @@ def lives_of(draw: st.DrawFn) -> dict[Holder, tuple[int, int]]:
 
 
 @st.composite
-def shards(draw: st.DrawFn, *, mig: bool = False, told: bool = True, coverage: tuple[float, ...] = (0.0, 0.5, 1.0)) -> Shard:
+def shards(
+    draw: st.DrawFn,
+    *,
+    mig: bool = False,
+    told: bool = True,
+    coverage: tuple[float, ...] = (0.0, 0.5, 1.0),
+    sizes: tuple[int, ...] = SIZES,
+) -> Shard:
     """One or two nodes of one to three GPUs each; with ``mig`` some of them are partitioned."""
     names = ("n1", "n2")[: draw(st.sampled_from((1, 1, 2)))]
     reserve = draw(st.sampled_from((0, 0, 17)))
     series: list[Series] = []
     machines = []
     for node in names:
-        memory = draw(st.sampled_from((None, *SIZES[1:])))
+        memory = draw(st.sampled_from((None, *sizes[-2:])))
         machines.append(Machine(node, draw(st.sampled_from((None, 1, 2, 4))), memory, reserve))
         for number in range(draw(st.integers(1, 3))):
             cut = mig and draw(st.sampled_from((True, True, False)))
-            series += draw(gpus(node, f"GPU-{number}", mig=cut, told=told, configured=memory is not None))
+            series += draw(gpus(node, f"GPU-{number}", mig=cut, told=told, configured=memory is not None, sizes=sizes))
     spans = {(p.node, p.start, p.end): p for p in (draw(periods(n)) for n in (*names, *names))}
     return Shard(tuple(series), tuple(machines), tuple(spans.values()), draw(policies(reserve, coverage)), draw(lives_of()))
+
+
+def large_shards() -> st.SearchStrategy[Shard]:
+    """Clusters of all shapes whose cards are as large as real ones, so that a byte-ms is less than a nano of any line."""
+    return st.booleans().flatmap(lambda mig: shards(mig=mig, told=False, sizes=SIZES[1:]))
 
 
 COSTS = st.one_of(st.integers(-(10**12), 10**12), st.integers(-(2**63) + 1, 2**63 - 1), st.sampled_from((0, 1, -1, 2**63 - 1)))

@@ -16,7 +16,7 @@ from allocation.chargeback import Stamp, charge, team_model
 from allocation.owners import Owners
 from allocation.schemas import LINE_ITEMS
 from tests.oracle import DAY_MS, Period, Series
-from tests.shards import Shard, answered, expected, measured, moment, pods_table
+from tests.shards import Shard, answered, expected, frames_of, measured, moment, pods_table
 from tests.strategies import COSTS, GAP, NOON, shards
 
 MIDNIGHT = NOON + DAY_MS // 2
@@ -98,14 +98,6 @@ def parts_of(costs: list[int], periods: list[Period]) -> pd.DataFrame:
             "nanos": np.array(costs, np.int64),
         }
     )
-
-
-def frames_of(usage: pa.Table, periods: list[Period]) -> tuple[np.ndarray, np.ndarray]:
-    """First and last row of each period's frame."""
-    keys = [(r["node_key"], r["period_start"], r["period_end"]) for r in usage.to_pylist()]
-    wanted = [(f"id-{p.node}", moment(p.start), moment(p.end)) for p in periods]
-    first = np.array([keys.index(k) for k in wanted], np.int64)
-    return first, first + np.array([keys.count(k) for k in wanted], np.int64)
 
 
 def divided(shard: Shard, usage: pa.Table, costs: list[int]) -> list[list[list[int]]]:
