@@ -14,7 +14,7 @@ import pyarrow as pa
 from allocation import instant, wide
 from allocation.compiled import kernel
 from allocation.devices import ROLES, Shard, build
-from allocation.frame_rows import Frame, Topology, open_device
+from allocation.frame_rows import Frame, Topology, known_time, open_device
 from allocation.instant import ABSENT, Series
 from allocation.intervals import Runs, hold
 from allocation.policy import Policy
@@ -87,6 +87,12 @@ def holder_of(book: Book, device: int, namespace: str, pod: str, pod_uid: str) -
     mine = holders.iloc[own]
     found = np.flatnonzero((mine.namespace == namespace) & (mine.pod == pod) & (mine.pod_uid == pod_uid))
     return int(found[0]) if len(found) else ABSENT
+
+
+def known_ms_of(book: Book, device: int, period: tuple[int, int]) -> int:
+    """How much of the period is known of the device, ms (R9)."""
+    first, last = book.shard.topology.series_offsets[device : device + 2]
+    return int(known_time(book.runs, book.shard.topology, first, last, period[0], period[1], False)[0])
 
 
 def slices_of(book: Book, device: int, period: tuple[int, int], capacity_bytes: int, holder: int) -> Slices:

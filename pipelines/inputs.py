@@ -5,7 +5,7 @@ The marks stand in the partition's marker. They are for people: what decides is 
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pipelines.settings import Settings
 from pipelines.storage import Commit, Partition, TableStore
@@ -43,3 +43,8 @@ def _hash(told: object) -> str:
 def changed(then: object, now: Mapping[str, str]) -> list[str]:
     """The names of the inputs that differ from what a marker tells of them; none where it tells nothing."""
     return [name for name in WORDS if name in then and then[name] != now.get(name)] if isinstance(then, Mapping) else []
+
+
+def since(names: Sequence[str]) -> str:
+    """What changed, as the beginning of a sentence; empty where nothing is known to have changed."""
+    return f"changed since it was computed: {', '.join(WORDS[n] for n in names)}; " if names else ""
