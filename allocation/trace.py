@@ -51,7 +51,8 @@ class Slices:
     ``slices``: one row a slice, in order of time, half-open: ``start_ms``, ``end_ms``, the state (bytes, or -1 where the source
     has none; see ``docs/explain.md``), and what is booked there in byte-ms, whole Python numbers: of the asked holder, of the
     device's own bucket (``bucket_``), of all together (``device_``). ``samples``: one row a slice and series that holds a value
-    there: ``slice``, ``role``, ``level``, ``metric``, ``container``, ``sample_ms``, ``value_bytes``, ``imputed``, ``samples``.
+    there: ``slice``, ``role``, ``level``, ``metric``, ``container``, ``sample_ms`` (of the one that holds at its start),
+    ``last_ms`` (of the last that holds in it), ``samples`` (how many), ``value_bytes``, ``imputed``.
     """
 
     slices: pd.DataFrame
@@ -208,7 +209,7 @@ def _samples(book: Book, device: int, holder: int, cuts: Int64) -> pd.DataFrame:
     of_holder = np.isin(role, (instant.POD, instant.DECLARED))
     wanted = first + np.flatnonzero(~of_holder | (local == holder))
     tables = [_of_series(book, int(s), cuts) for s in wanted]
-    columns = ["slice", "role", "level", "metric", "container", "sample_ms", "value_bytes", "imputed", "samples"]
+    columns = ["slice", "role", "level", "metric", "container", "sample_ms", "last_ms", "value_bytes", "imputed", "samples"]
     if not tables:
         return pd.DataFrame(columns=columns)
     return pd.concat(tables, ignore_index=True)[columns].sort_values("slice", kind="stable", ignore_index=True)
@@ -232,6 +233,7 @@ def _of_series(book: Book, s: int, cuts: Int64) -> pd.DataFrame:
             "metric": shard.series.metric.iloc[s],
             "container": shard.series.container.iloc[s],
             "sample_ms": ts[place],
+            "last_ms": ts[np.searchsorted(ts, cuts[1:][active], side="left") - 1],
             "value_bytes": runs.value[a:b][p],
             "imputed": runs.imputed[a:b][p],
             "samples": np.searchsorted(ts, cuts[1:][active], side="left") - place,

@@ -53,7 +53,17 @@ class Query:
         return {("line-item" if k == "line_item" else k): str(v) for k, v in told.items()}
 
 
-def explain(walk: Walk, query: Query, limit: int | None = None) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Explained:
+    """The answer: the rows that the query names (table ``chargeback`` with ``cluster``), and the walks of the first of them."""
+
+    query: Mapping[str, Any]
+    matched: pa.Table
+    walks: Sequence[Mapping[str, Any]]
+    totals: Sequence[Mapping[str, Any]]
+
+
+def explain(walk: Walk, query: Query, limit: int | None = None) -> Explained:
     """The walk of every row that the query names, or of the first ``limit``; see ``docs/explain.md``.
 
     Raises:
@@ -75,19 +85,16 @@ def explain(walk: Walk, query: Query, limit: int | None = None) -> dict[str, Any
         mine = np.flatnonzero(pc.equal(shown["cluster"], k.cluster).to_numpy(zero_copy_only=False))
         if len(mine):
             found |= zip(mine.tolist(), _walked(walk, k, shown.take(pa.array(mine))), strict=True)
-    return {
-        "query": {
-            "date": query.day.isoformat(),
-            "clusters": names,
-            "cost_metric": rows["cost_metric"][0].as_py(),
-            **query.named(),
-        },
-        "rows_matched": len(rows),
-        "rows": [found[n] for n in sorted(found)],
-        "totals": _totals(rows),
-        "adds_up": all(check["ok"] for row in found.values() for check in row["adds_up"]),
-        "matched": rows,
-    }
+    metric = rows["cost_metric"][0].as_py()
+    asked = {"date": query.day.isoformat(), "clusters": names, "cost_metric": metric, **query.named()}
+    return Explained(asked, rows, [found[n] for n in sorted(found)], _totals(rows))
+
+
+def document(found: Explained) -> dict[str, Any]:
+    """The answer for machines."""
+    adds_up = all(check["ok"] for row in found.walks for check in row["adds_up"])
+    counted = {"rows_matched": len(found.matched), "rows": list(found.walks), "totals": list(found.totals), "adds_up": adds_up}
+    return {"query": dict(found.query), **counted}
 
 
 def _ensure_clear(query: Query) -> None:
@@ -129,7 +136,9 @@ def _nothing(walk: Walk, query: Query, kept: Sequence[Kept]) -> str:
         rest = f" and {len(there) - len(close)} more" if len(there) > len(close) else ""
         hints.append(f"{name}s there: {', '.join(map(repr, close)) or 'none'}{rest}")
     metrics = sorted({m for k in kept for m in k.table["cost_metric"].unique().to_pylist()})
-    return f"{where}; " + ("; ".join(hints) or f"each is there, but not together; cost metrics there: {', '.join(metrics)}")
+    if query.cost_metric is not None and query.cost_metric not in metrics:
+        hints.append(f"cost metrics there: {', '.join(metrics) or 'none'}")
+    return f"{where}; " + ("; ".join(hints) or "each is there, but not together")
 
 
 def _names(table: pa.Table, option: str) -> list[str]:

@@ -167,8 +167,8 @@ def _documents(found: Slices, own: "pd.Series[Any]") -> list[dict[str, Any]]:
     """Each slice with its samples."""
     slices, samples = found.slices, found.samples
     behind: dict[int, list[dict[str, Any]]] = {}
-    names = samples.assign(sample_at=[time_text(int(t)) for t in samples.sample_ms])[["slice", *_OF_SAMPLE, "sample_at"]]
-    for record in names.to_dict("records"):
+    moments = {"sample_at": samples.sample_ms.map(time_text), "last_sample_at": samples.last_ms.map(time_text)}
+    for record in samples.assign(**moments)[["slice", *_OF_SAMPLE, *moments]].to_dict("records"):
         behind.setdefault(record.pop("slice"), []).append(record)
     columns = [_column(own, kind) for kind in KINDS]
     return [_slice(record, behind.get(n, []), columns) for n, record in enumerate(slices.to_dict("records"))]
