@@ -65,7 +65,7 @@ def kept_lines(settings: Settings, deliveries: Sequence[str], store: TableStore,
     tables = [LINE_ITEMS.empty()]
     first, until = pa.scalar(start, TIME), pa.scalar(end, TIME)
     for number, entry in enumerate(settings.billing):
-        for delivery_id in deliveries:
+        for delivery_id in sorted(set(deliveries)):
             lines = store.read_bill(_key(entry, options_of(entry, number).source_id, delivery_id), first, until)
             if lines is not None:
                 tables.append(conform(lines, LINE_ITEMS, source="store"))

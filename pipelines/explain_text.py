@@ -112,10 +112,8 @@ def _bill(walk: Walked, out: Console) -> None:
     _say(out, f"bill    {line['source_file']}, row {line['source_row']}: line {line['line_item_id']}")
     _say(out, f"        {line['charge_period_start']} to {line['charge_period_end']}, {line['line_cost']} {currency}")
     if (part["start"], part["end"]) != (line["charge_period_start"], line["charge_period_end"]):
-        _say(
-            out,
-            f"        of it this day {line['cost_in']}; of this {_clock(part['start'])} to {_clock(part['end'])} {part['cost']}",
-        )
+        when = f"{_clock(part['start'])} to {_clock(part['end'])}"
+        _say(out, f"        of it this day {line['cost_in']}; of this {when}: {part['cost']}")
 
 
 def _division(walk: Walked, out: Console) -> None:
@@ -208,7 +206,7 @@ def _slices(walk: Walked, out: Console) -> None:
         grid.add_row("...", "", "", "", "", "", "", f"{len(rest)} more", *_sums(rest))
     grid.add_row("sum", "", "", "", "", "", "", "", *_sums(told), style="bold")
     out.print(grid)
-    _say(out, "        GiB: S held by all, U used by the device, R reserved, X unexplained, m this holder's; ~ imputed")
+    _say(out, "        GiB: S held by all, U used on the device, R reserved, X unexplained, m own; ~ imputed")
     left = {k: v for k, v in walk["rounding_byte_ms"].items() if v != "0"}
     if left:
         _say(out, "        and of rounding: " + ", ".join(f"{k} {v} byte-ms" for k, v in left.items()))
@@ -243,9 +241,8 @@ def _pool(walk: Walked, out: Console) -> None:
     if not pool:
         return
     idle, used = _gib_s(pool["device_idle_byte_ms"]), _gib_s(pool["node_used_byte_ms"])
-    grid = _grid(
-        "holder on the node", ">used", ">idle", title=f"idle of the device, {idle} GiB-seconds, by {used} used on the node"
-    )
+    _title(out, f"idle of the device, {idle} GiB-seconds, by {used} used on the node")
+    grid = _grid("holder on the node", ">used", ">idle")
     for h in pool["holders"]:
         grid.add_row(f"{h['namespace']}/{h['pod']}", _gib_s(h["used_byte_ms"]), _gib_s(h["idle_byte_ms"]))
     out.print(grid)
