@@ -3,8 +3,9 @@
 Here belongs the document's shape (``docs/explain.md``). Every figure in it is whole: money in nanos, memory over time in byte-ms.
 """
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date, datetime
 from functools import cached_property
 from typing import Any
@@ -14,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 
 from allocation.apportion import apportion
+from allocation.chargeback import GIB_MS
 from allocation.errors import ChargebackError
 from allocation.money import decimal_to_nanos
 from allocation.trace import Book
@@ -99,6 +101,7 @@ def row_document(row: Mapping[str, Any], part: Part, by: Mapping[str, str | None
     slices = intervals(part.book, part.frame, rows, device, own, checks)
     document["device"] |= slices.pop("device")
     document |= slices
+    document["policy"] = asdict(part.book.policy) | {"reserved_bytes": dict(part.book.policy.reserved_bytes)}
     document["owner"] = {name: {"name": row[name], "by": by.get(name)} for name in ("team", "model", "cost_center")}
     document |= {"changed_inputs": list(changed), "adds_up": checks.told}
     for check in checks.told:
@@ -129,7 +132,14 @@ def _place(row: Mapping[str, Any], part: Part, changed: Sequence[str]) -> int:
         was, now = int(sums[wrong[0]].sum()), int(rows.nanos.iloc[wrong[0]])
         names = [rows[n].iloc[wrong[0]] for n in ("gpu_uuid", "bucket", "namespace", "pod")]
         raise _not_again(row, changed, f"{'/'.join(n for n in names if n)} had {nanos_text(was)} and has {nanos_text(now)} now")
-    return next(p for stored, p in zip(part.stored, places, strict=True) if stored["place"] == row["place"])
+    where = next(p for stored, p in zip(part.stored, places, strict=True) if stored["place"] == row["place"])
+    of_holder = [stored for stored, place in zip(part.stored, places, strict=True) if place == where]
+    for kind in KINDS:
+        was = sum(stored[f"{kind}_gib_seconds"] for stored in of_holder)
+        now = rows[f"{kind}_byte_ms"].iloc[where] / GIB_MS
+        if not math.isclose(was, now, rel_tol=1e-9, abs_tol=1e-9):
+            raise _not_again(row, changed, f"it had {was:g} {kind} GiB-seconds and has {now:g} now")
+    return where
 
 
 def _plain(value: object) -> object:

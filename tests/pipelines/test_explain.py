@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
+from allocation.errors import ChargebackError
 from pipelines import cli
 from pipelines.explain import Query, document, explain
 from pipelines.settings import load_settings
@@ -152,6 +153,16 @@ def test_every_row_of_a_worked_example_adds_up(case: str, tmp_path: Path) -> Non
         assert seen == len(table)
 
 
+def test_every_field_is_documented(quickstart: Walk) -> None:
+    page = (ROOT / "docs" / "explain.md").read_text(encoding="utf-8")
+    found = told(quickstart, pod="support/tagger-5b77-p9wlc")
+    walk = found["rows"][0]
+    slices = [k for k in walk["slices"][0] if not k.startswith("device_") or k == "device_used_byte_ms"]
+    fields = [*found, *walk, *walk["holder"], *slices, *walk["slices"][0]["samples"][0]]
+    spelt = {"used_cost", "overhead_cost", "idle_cost", "unmeasured_weight"}
+    assert [f for f in fields if f"`{f}`" not in page and f not in spelt | {"cost"}] == []
+
+
 def test_host_share_by_hand(tmp_path: Path) -> None:
     """39: of $100 with gpu_share 0.8 the GPU weighs 80 GiB x 0.8 and the host 80 GiB x 0.2."""
     walk = computed(CASES / "39-host-share" / "chargeback.yaml", tmp_path, DAY)
@@ -188,6 +199,43 @@ def test_a_fee_of_two_days_names_the_hour(tmp_path: Path) -> None:
     assert first["part"]["cost"] == "2.083333334"
     assert first["line_cost"] == "100.000000000"
     assert nanos(first["cost_in"]) == 16 * 2_083_333_334 + 8 * 2_083_333_333
+
+
+def test_models_that_share_a_server_add_up_to_its_part(tmp_path: Path) -> None:
+    """A row of which one model has 10 and another the rest: together they are the holder's 22.222222223."""
+    walk = computed(CASES / "01-fairness-holder" / "chargeback.yaml", tmp_path, DAY)
+    partition = Partition(DAY, "prod")
+    table, marker = walk.store.read("chargeback", partition), walk.store.commit("chargeback", partition)
+    assert table is not None
+    assert marker is not None
+    rows = []
+    for row in table.to_pylist():
+        if row["pod"] != "a":
+            rows.append(row)
+            continue
+        first = {"used_cost": Decimal(7), "idle_cost": Decimal(3), "cost": Decimal(10), "used_gib_seconds": 1000.0}
+        rows += [row | first | {"idle_gib_seconds": 0.0, "model": "x"}]
+        rows += [row | {name: row[name] - value for name, value in first.items()} | {"model": "y"}]
+    walk.store.write("chargeback", partition, type(table).from_pylist(rows, schema=table.schema), marker.detail)
+    found = told(walk, pod="ns/a")
+    assert [w["row"]["model"] for w in found["rows"]] == ["x", "y"]
+    for shown in found["rows"]:
+        check_walk(shown)
+        assert [m["model"] for m in shown["holder"]["models"]] == ["x", "y"]
+        assert sum(nanos(m["cost"]) for m in shown["holder"]["models"]) == nanos(shown["holder"]["cost"])
+    assert [w["row"]["cost"] for w in found["rows"]] == ["10.000000000", "12.222222223"]
+
+
+def test_a_figure_that_somebody_changed_in_the_store_is_refused(tmp_path: Path) -> None:
+    walk = computed(CASES / "01-fairness-holder" / "chargeback.yaml", tmp_path, DAY)
+    partition = Partition(DAY, "prod")
+    table, marker = walk.store.read("chargeback", partition), walk.store.commit("chargeback", partition)
+    assert table is not None
+    assert marker is not None
+    rows = [row | {"used_gib_seconds": row["used_gib_seconds"] + 1} for row in table.to_pylist()]
+    walk.store.write("chargeback", partition, type(table).from_pylist(rows, schema=table.schema), marker.detail)
+    with pytest.raises(ChargebackError, match=r"used GiB-seconds.*no known input changed"):
+        told(walk, pod="ns/a")
 
 
 @pytest.fixture
