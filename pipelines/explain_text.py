@@ -194,7 +194,7 @@ def _slices(walk: Walked, out: Console) -> None:
     told = walk["slices"]
     if not told:
         return
-    _title(out, f"{len(told)} slices of constant state; what the row is booked in each, GiB-seconds")
+    _title(out, f"{len(told)} slice{'s' * (len(told) > 1)} of constant state; what the row is booked in each, GiB-seconds")
     grid = _grid("from", ">s", ">S", ">U", ">R", ">X", ">m", "shared", ">used", ">over", ">idle", "sample")
     grid.padding = (0, 1, 0, 0)
     for s in told[:SLICES]:
