@@ -45,6 +45,8 @@ class Shard:
     gpus: pd.DataFrame
     devices: pd.DataFrame
     holders: pd.DataFrame
+    series: pd.DataFrame
+    """``metric`` and ``container`` of each series; all else of it stands in the topology."""
 
 
 def build(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, machine_keys: list[str], policy: Policy) -> Shard:
@@ -226,7 +228,8 @@ def _arrays(pieces: pd.DataFrame, ts: Int64, values: Int64, machines: pd.DataFra
     offsets, times, memory = _gather(pieces, ts, values)
     topology = _topology(pieces, machines, gpus, devices, holders, pairs, _days(pieces, offsets, times, len(gpus)), policy)
     alive = pieces[["from_ms", "until_ms"]].to_numpy(np.int64)
-    return Shard(offsets, times, memory, alive, _reports(pieces), topology, machines, gpus, devices, holders)
+    series = pieces[["metric", "container"]]
+    return Shard(offsets, times, memory, alive, _reports(pieces), topology, machines, gpus, devices, holders, series)
 
 
 def _models(pieces: pd.DataFrame) -> pd.DataFrame:

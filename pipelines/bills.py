@@ -50,9 +50,26 @@ def discover(settings: Settings) -> list[Bill]:
                     f"billing: the entries {other!r} and {options.source_id!r} hold the same delivery under cost {entry.cost!r}; "
                     "it would be charged twice. Take one out"
                 )
-            text = "\0".join((entry.kind, options.source_id, entry.cost, entry.currency or "", delivery.delivery_id, VERSION))
-            found.append(Bill(source, delivery, hashlib.sha256(text.encode()).hexdigest()[:32]))
+            found.append(Bill(source, delivery, _key(entry, options.source_id, delivery.delivery_id)))
     return found
+
+
+def _key(entry: BillingEntry, source_id: str, delivery_id: str) -> str:
+    """Under which the parsed lines of a delivery are kept."""
+    text = "\0".join((entry.kind, source_id, entry.cost, entry.currency or "", delivery_id, VERSION))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def kept_lines(settings: Settings, deliveries: Sequence[str], store: TableStore, start: datetime, end: datetime) -> pa.Table:
+    """The lines of these deliveries that touch ``[start, end)`` as they are kept; no bill is looked for and none is parsed."""
+    tables = [LINE_ITEMS.empty()]
+    first, until = pa.scalar(start, TIME), pa.scalar(end, TIME)
+    for number, entry in enumerate(settings.billing):
+        for delivery_id in sorted(set(deliveries)):
+            lines = store.read_bill(_key(entry, options_of(entry, number).source_id, delivery_id), first, until)
+            if lines is not None:
+                tables.append(conform(lines, LINE_ITEMS, source="store"))
+    return _with_distinct_ids(pa.concat_tables(tables))
 
 
 def read_lines(bills: Sequence[Bill], store: TableStore, start: datetime, end: datetime) -> tuple[pa.Table, list[Finding]]:

@@ -128,6 +128,39 @@ def run(
 
 
 @app.command()
+def explain(
+    config: ConfigPath,
+    day: Annotated[str, typer.Option("--date", help="The UTC day.")],
+    cluster: Annotated[str | None, typer.Option("--cluster", help="Only this cluster. Default: all.")] = None,
+    pod: Annotated[str | None, typer.Option("--pod", metavar="NAMESPACE/POD", help="Rows of this pod.")] = None,
+    team: Annotated[str | None, typer.Option("--team", help="Rows of this team.")] = None,
+    model: Annotated[str | None, typer.Option("--model", help="Rows of this model.")] = None,
+    line_item: Annotated[str | None, typer.Option("--line-item", metavar="ID", help="Rows of this line of the bill.")] = None,
+    gpu: Annotated[str | None, typer.Option("--gpu", metavar="UUID", help="Rows of this GPU.")] = None,
+    metric: Annotated[str | None, typer.Option("--metric", help="Cost metric, where rows stand under several.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="How many rows are walked in full. Default: 3 in text, all in JSON.")
+    ] = None,
+    form: OutputFormat = Format.TEXT,
+) -> None:
+    """Walk a figure back: bill line, GPUs, memory over time, samples, owner. Several of the options must all hold."""
+    from pipelines import explain_text, stages  # noqa: PLC0415
+    from pipelines.explain import Query, document  # noqa: PLC0415
+    from pipelines.explain import explain as walk_back  # noqa: PLC0415
+
+    asked = _day(day, "--date")
+    if asked is None or not EARLIEST_DAY <= asked <= LATEST_DAY:
+        raise SettingsError(f"days are from {EARLIEST_DAY} to {LATEST_DAY}; --date {day} is outside")
+    query = Query(asked, cluster, pod, team, model, line_item, gpu, metric)
+    as_json = form is Format.JSON
+    found = walk_back(stages.open_walk(load_settings(config)), query, limit if as_json or limit else explain_text.WALKED)
+    if as_json:
+        sys.stdout.write(json.dumps(document(found), indent=1) + "\n")
+    else:
+        explain_text.show(found, explain_text.console(output))
+
+
+@app.command()
 def schema(
     table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="One table; all of them without it.")] = None,
     form: OutputFormat = Format.TEXT,

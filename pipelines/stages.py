@@ -27,6 +27,7 @@ from allocation.scope import DayLines, day_lines, expected_ms
 from allocation.times import DAY_MS, milliseconds, to_ms
 from allocation.usage import measure
 from pipelines.bills import Bill, discover, read_lines
+from pipelines.inputs import inputs_of
 from pipelines.inventory import nodes_frame, pods_frame
 from pipelines.samples import Fetched, fetch, window_of
 from pipelines.settings import ClusterEntry, OwnersEntry, Settings, day_start
@@ -304,9 +305,10 @@ def without_series(cluster: str, fetched: Fetched, day: date) -> list[Finding]:
 
 def publish(walk: Walk, results: Results) -> None:
     """Replaces the partition in all result tables."""
+    inputs = inputs_of(walk.settings, walk.store, results.partition, owners_of(walk.settings.owners).owners_id)
     for name in RESULT_TABLES:
         table = getattr(results, name)
-        detail = {"run_id": results.run_id, "rows": len(table), "deliveries": list(results.deliveries)}
+        detail = {"run_id": results.run_id, "rows": len(table), "deliveries": list(results.deliveries), "inputs": inputs}
         walk.store.write(name, results.partition, table, detail)
 
 
