@@ -113,3 +113,19 @@ def test_init_refuses_an_unknown_profile(tmp_path: Path, capsys: pytest.CaptureF
     assert cli.main(["init", str(tmp_path / "new.yaml"), "--profile", "dcmg"]) == 2
     assert "did you mean 'dcgm'" in capsys.readouterr().err
     assert not (tmp_path / "new.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("moment", "day"),
+    [
+        ("2026-10-01T06:00:00Z", "--from 2026-10-01 --until 2026-10-02"),
+        ("2026-10-01T00:00:00+02:00", "--from 2026-09-30 --until 2026-10-01"),
+        ("2026-10-01T23:59:59", "--from 2026-10-01 --until 2026-10-02"),
+    ],
+)
+def test_a_window_that_is_no_whole_day_is_refused_with_the_one_that_is(
+    moment: str, day: str, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["run", str(config), "--from", moment]) == 2
+    assert day in " ".join(capsys.readouterr().err.split())
+    assert not (config.parent / "out").exists()
