@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
-from allocation.owners import label_spellings
+from allocation.owner_values import label_spellings
 from pipelines.checks import Check, Status, count
 from pipelines.metric_sources.base import InfoSeries
-from pipelines.settings import ClusterEntry, OwnersEntry
+from pipelines.owner_entries import OwnersEntry
+from pipelines.settings import ClusterEntry
 
 _FIELDS = ("team", "model", "cost_center")
 _SORTS = {
@@ -36,7 +37,9 @@ def check_labels(cluster: str, owners: OwnersEntry, series: Sequence[InfoSeries]
 
 def needed(owners: OwnersEntry, sort: str) -> list[list[str]]:
     """Groups of label (or annotation) keys of which one at least must be exported: a field's list, and each key of a rule."""
-    lists = [getattr(owners, name) for name in _FIELDS] + [[source] for rule in owners.rules for source in rule.match]
+    lists = [getattr(owners, name) for name in _FIELDS] + [
+        [source] for rule in owners.rules for source in {**rule.match, **rule.match_regex}
+    ]
     groups = [[key for kind, _, key in (s.partition(":") for s in sources) if kind == sort and key] for sources in lists]
     return [group for group in groups if group]
 
