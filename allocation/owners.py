@@ -79,7 +79,8 @@ def assign(rows: pd.DataFrame, pods: pa.Table, owners: Owners) -> pd.DataFrame:
     for name in sorted(FIELDS, key=lambda name: MAPPING in owners.sources.get(name, ())):
         found[name] = _decide(name, rows, workload, said, owners, found)
     for name in FIELDS:
-        rows[name], rows[f"{name}_by"] = found[name]
+        for column, texts in zip((name, f"{name}_by"), found[name], strict=True):
+            rows[column] = pd.Series(texts, rows.index, dtype=object)
     return rows
 
 
