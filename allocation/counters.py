@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 
 from allocation.compiled import kernel
-from allocation.lookup import rows_before
+from allocation.lookup import in_order, rows_before
 
 Int64 = npt.NDArray[np.int64]
 LIMIT = 2**53
@@ -52,27 +52,23 @@ def _growth(series: Int64, replica: Int64, times: Int64, values: Int64, replicas
     return grown
 
 
-def growth(counters: pa.Table, max_gap_ms: int) -> pd.DataFrame:
-    """Each sample's growth: ``group`` (number of the distinct GROUP), ``ms``, ``grown``, sorted by group and time.
-
-    ``attrs["groups"]`` is a frame with the GROUP of each number.
-    """
+def growth(counters: pa.Table, max_gap_ms: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The distinct GROUPs, and each sample's growth: ``group`` (its number), ``ms``, ``grown``, sorted by group and time."""
     names = counters.drop_columns(["timestamps_ms", "values"]).to_pandas()
     lengths = counters["timestamps_ms"].combine_chunks().value_lengths().to_numpy()
     series = np.repeat(_numbers(names, [*GROUP, "instance"]), lengths)
     replica = np.repeat(_numbers(names, ["replica"]), lengths)
     group = np.repeat(_numbers(names, list(GROUP)), lengths)
     times, values = (counters[c].combine_chunks().flatten().to_numpy() for c in ("timestamps_ms", "values"))
-    order = np.lexsort((values, replica, times, series))
+    order = in_order((values, replica, times, series))
     series, replica, group, times, values = (a[order] for a in (series, replica, group, times, values))
     stays = np.ones(len(times), np.bool_)
     stays[:-1] = (series[1:] != series[:-1]) | (times[1:] != times[:-1]) | (replica[1:] != replica[:-1])
     series, replica, group, times, values = (a[stays] for a in (series, replica, group, times, values))
     grown = _growth(series, replica, times, values, int(replica.max(initial=0)) + 1, max_gap_ms)
-    order = np.lexsort((times, group))
+    order = in_order((times, group))
     samples = pd.DataFrame({"group": group[order], "ms": times[order], "grown": grown[order]})
-    samples.attrs["groups"] = names[list(GROUP)].drop_duplicates(ignore_index=True)
-    return samples
+    return names[list(GROUP)].drop_duplicates(ignore_index=True), samples
 
 
 def _numbers(names: pd.DataFrame, columns: list[str]) -> Int64:
@@ -92,8 +88,8 @@ def increases(counters: pa.Table, periods: pd.DataFrame, max_gap_ms: int) -> pd.
         One row a period and counter of its pod: ``period`` (the row's number), ``server``, ``model``, ``kind``, ``grown``, and
         ``samples``, how many lie in the period.
     """
-    samples = growth(counters, max_gap_ms)
-    groups = samples.attrs["groups"].assign(group=np.arange(len(samples.attrs["groups"])))
+    groups, samples = growth(counters, max_gap_ms)
+    groups = groups.assign(group=np.arange(len(groups)))
     asked = periods.assign(period=np.arange(len(periods)))
     pairs = asked.merge(groups.rename(columns={"pod_uid": "of_uid"}), on=["namespace", "pod"])
     pairs = pairs[(pairs.of_uid == "") | (pairs.pod_uid == "") | (pairs.of_uid == pairs.pod_uid)]

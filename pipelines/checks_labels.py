@@ -10,8 +10,9 @@ from pipelines.settings import ClusterEntry
 
 _FIELDS = ("team", "model", "cost_center")
 _SORTS = {
-    "label": ("kube_pod_labels", "label_", "--metric-labels-allowlist"),
-    "annotation": ("kube_pod_annotations", "annotation_", "--metric-annotations-allowlist"),
+    "label": ("kube_pod_labels", "label_", "--metric-labels-allowlist=pods"),
+    "annotation": ("kube_pod_annotations", "annotation_", "--metric-annotations-allowlist=pods"),
+    "namespace_label": ("kube_namespace_labels", "label_", "--metric-labels-allowlist=namespaces"),
 }
 
 
@@ -56,7 +57,8 @@ def _check(sort: str, cluster: str, owners: OwnersEntry, series: Sequence[InfoSe
     absent = [key for key in keys if key not in seen]
     lacking = any(not set(group).intersection(seen) for group in groups)
     what = _told(metric, sort, there=bool(mine), exported=exported, seen=seen, absent=absent)
-    todo = f"Start kube-state-metrics with {flag}=pods=[{','.join(keys)}], unless no pod has them." if lacking else ""
+    subject = "namespace" if sort == "namespace_label" else "pod"
+    todo = f"Start kube-state-metrics with {flag}=[{','.join(keys)}], unless no {subject} has them." if lacking else ""
     return [Check(f"{sort}s {cluster}", Status.WARN if lacking else Status.OK, what, where, todo)]
 
 
@@ -64,7 +66,8 @@ def _told(metric: str, sort: str, *, there: bool, exported: Iterable[str], seen:
     if not there:
         return f"owners need {', '.join(absent)}, and there are no series {metric}"
     if not any(exported):
-        return f"owners need {', '.join(absent)}, and {metric} names pods but exports no {sort} of them"
+        whose, what = ("namespaces", "label") if sort == "namespace_label" else ("pods", sort)
+        return f"owners need {', '.join(absent)}, and {metric} names {whose} but exports no {what} of them"
     parts = [f"exported: {', '.join(seen)}"] if seen else []
     parts += [f"on no pod: {', '.join(absent)}"] if absent else []
     return "; ".join(parts)

@@ -196,8 +196,10 @@ def known_seconds(samples: pa.Table, max_hold_ms: int, max_gap_ms: int) -> float
 
 
 def _fingerprint(table: pa.Table) -> str:
-    """A hash of a table's content."""
-    return hashlib.sha256(json.dumps(table.to_pylist(), sort_keys=True).encode()).hexdigest()
+    """A hash of a table with the column ``values``."""
+    digest = _Digest(table.column_names)
+    digest.add(table)
+    return digest.text()
 
 
 def _query_id(cluster: ClusterEntry, window: Window, split: ModelSplitEntry | None) -> str:
@@ -217,12 +219,13 @@ def _query_id(cluster: ClusterEntry, window: Window, split: ModelSplitEntry | No
 class _Digest:
     """A fingerprint of series that does not depend on where shards begin."""
 
-    def __init__(self) -> None:
-        self._columns = {name: hashlib.sha256() for name in (*_FINGERPRINTED, "lengths")}
+    def __init__(self, names: Sequence[str] = _FINGERPRINTED) -> None:
+        self._names = names
+        self._columns = {name: hashlib.sha256() for name in (*names, "lengths")}
 
     def add(self, samples: pa.Table) -> None:
         self._columns["lengths"].update(samples.column("values").combine_chunks().value_lengths().to_numpy().tobytes())
-        for name in _FINGERPRINTED:
+        for name in self._names:
             digest = self._columns[name]
             column = samples.column(name).combine_chunks()
             if pa.types.is_list(column.type):
