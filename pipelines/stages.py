@@ -223,11 +223,15 @@ def charge_day(
     stamp = chargeback_tables.Stamp(walk.policy.policy_id, run_id)
     pods = _read(walk, "pods", day, cluster)
     owners = owners_of(walk.settings.owners)
-    counters = None if owners.model_split is None else walk.store.read_beside("samples", Partition(day, cluster), "counters")
-    served = None
-    if owners.model_split is not None and counters is not None:
-        served = Served(counters, owners.model_split, walk.policy.max_gap_ms)
+    served = served_of(walk, Partition(day, cluster))
     return chargeback_tables.charge(scope.lines, parts, measured.usage, pods, owners, stamp, cluster=cluster, served=served)
+
+
+def served_of(walk: Walk, partition: Partition) -> Served | None:
+    """What the partition's model servers counted, None where no row is to be split over models."""
+    split = owners_of(walk.settings.owners).model_split
+    counters = None if split is None else walk.store.read_beside("samples", partition, "counters")
+    return None if split is None or counters is None else Served(counters, split, walk.policy.max_gap_ms)
 
 
 def reconcile_day(scope: DayLines, cluster: str, chargeback: pa.Table, day: date, run_id: str) -> pa.Table:

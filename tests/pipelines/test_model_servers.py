@@ -1,7 +1,7 @@
 """Counters of model servers: names, labels, copies, and the walk from a file of series to rows by model."""
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,12 @@ from pipelines import cli
 from pipelines.metric_sources.base import Window
 from pipelines.metric_sources.model_servers import gather, metrics_of, servers_of, split_of
 from pipelines.metric_sources.openmetrics import OpenMetricsSource
+from pipelines.metric_sources.prometheus import PrometheusSource
 from pipelines.owner_entries import ModelSplitEntry, OwnerRule, OwnersEntry
 from pipelines.settings import MetricsEntry
 from pipelines.storage import Partition, TableStore
 from tests.allocation.test_owners import EPOCH
+from tests.servers import needs_prometheus, prometheus
 from tests.walk.test_faults import DAY, NODE, START, Place, gpu, line, series
 
 CUSTOM = {
@@ -128,6 +130,21 @@ def test_the_pod_that_the_server_named_goes_before_the_one_that_was_scraped(tmp_
 def test_tgi_names_no_model(tmp_path: Path) -> None:
     rows, _ = gathered(tmp_path, ['tgi_request_generated_tokens_sum{namespace="ns",pod="p"} 5 60'])
     assert names(rows) == [("tgi", "generation", "ns", "p", "", "", [5])]
+
+
+@needs_prometheus
+def test_a_file_and_a_prometheus_that_holds_it_tell_the_same_counters(tmp_path: Path) -> None:
+    file = tmp_path / "m.om"
+    lines = [text for kind in ("prompt", "generation") for text in tokens("a", kind, [(m, 10 * m) for m in range(0, 180, 5)])]
+    file.write_text("\n".join([*lines, "# EOF"]) + "\n", encoding="utf-8")
+    start = datetime.fromtimestamp(START, UTC)
+    window = Window(start + timedelta(minutes=5), start + timedelta(minutes=170))
+    from_file = OpenMetricsSource(MetricsEntry.model_validate({"kind": "openmetrics", "path": file}), "prod", 900_000)
+    with prometheus(tmp_path, file) as url:
+        server = PrometheusSource(MetricsEntry.model_validate({"kind": "prometheus", "url": url}), "prod", 900_000)
+        told, _ = gather([server], window, entry())
+    assert told.equals(gather([from_file], window, entry())[0])
+    assert [r["values"] for r in told.to_pylist()] == [[10 * m for m in range(5, 170, 5)]] * 2
 
 
 def test_an_adapter_is_a_model_of_its_own(tmp_path: Path) -> None:
