@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from allocation import money, wide
 from allocation.apportion import apportion
 from allocation.findings import Code, Finding, Severity
+from allocation.model_split import NOBODY, Divided, Served, Shares, divide, model_shares
 from allocation.owners import FIELDS, UNOWNED, Owners, assign
 from allocation.schemas import CHARGEBACK, RECONCILIATION, TEAM_MODEL, conform
 from allocation.times import milliseconds, time_column
@@ -62,7 +63,15 @@ def _text(values: Sequence[object] | npt.NDArray[np.object_], index: Int64) -> p
 
 
 def charge(
-    lines: pa.Table, parts: pd.DataFrame, usage: pa.Table, pods: pa.Table, owners: Owners, stamp: Stamp
+    lines: pa.Table,
+    parts: pd.DataFrame,
+    usage: pa.Table,
+    pods: pa.Table,
+    owners: Owners,
+    stamp: Stamp,
+    *,
+    cluster: str = "",
+    served: Served | None = None,
 ) -> tuple[pa.Table, list[Finding]]:
     """The table ``chargeback`` of one day and cluster.
 
@@ -73,29 +82,38 @@ def charge(
         pods: table ``pods``.
         owners: who owns what.
         stamp: ids for every row.
+        cluster: the cluster's name, for rules that ask for it.
+        served: what model servers counted; without it no row is split over models.
     """
     first, last = _frames_of(parts, usage)
     part, row, nanos = apportion(parts.nanos.to_numpy(np.int64), first, last, usage)
-    line = parts.line.to_numpy(np.int64)[part]
-    index, of_usage = pa.array(line), usage.take(pa.array(row))
-    columns: dict[str, object] = {name: lines[name].take(index) for name in _OF_LINE}
-    columns |= {name: of_usage[name] for name in _OF_USAGE}
     start, end = (parts[name].to_numpy(np.int64)[part] for name in ("start_ms", "end_ms"))
+    holders, number = _holders(usage.take(pa.array(row)), start, end, cluster)
+    shares = NOBODY if served is None else model_shares(holders, pods, served)
+    split = divide(number, nanos, shares)
+    start, end, number, part, row = (values[split.row] for values in (start, end, number, part, row))
+    index, of_usage = pa.array(parts.line.to_numpy(np.int64)[part]), usage.take(pa.array(row))
+    columns: dict[str, object] = {name: lines[name].take(index) for name in (*_OF_LINE, "instance_type")}
+    columns |= {name: of_usage[name] for name in _OF_USAGE}
     columns |= {"charge_period_start": time_column(start), "charge_period_end": time_column(end)}
-    columns["instance_type"] = lines["instance_type"].take(index)
-    owned = _owned(of_usage, start, pods, owners)
-    columns |= owned
-    total = nanos.sum(axis=1)
-    for name, values in zip(_COSTS, (nanos[:, 0], nanos[:, 1], nanos[:, 2], total), strict=True):
-        columns[name] = money.nanos_column(np.ascontiguousarray(values))
-    for name, source in zip(_MEASURES, ("used_byte_ms", "overhead_byte_ms", "idle_byte_ms"), strict=True):
-        columns[name] = pa.array(wide.to_float(*wide.from_decimal_column(of_usage[source])) / GIB_MS)
-    for name in ("observed", "imputed"):
-        columns[f"{name}_seconds"] = pc.divide(of_usage[f"{name}_ms"].cast(pa.float64()), 1000.0)
+    columns |= _owned(holders, number, pods, owners, split, shares)
+    columns |= _figures(of_usage, split)
     columns["policy_id"] = pa.repeat(stamp.policy_id, len(row))
     columns["run_id"] = pa.repeat(stamp.run_id, len(row))
     table = conform(pa.table({c.name: columns[c.name] for c in CHARGEBACK.columns}), CHARGEBACK, source="apportion")
-    return table, _unowned(table)
+    return table, [*_unowned(table), *shares.findings]
+
+
+def _figures(of_usage: pa.Table, split: Divided) -> dict[str, pa.Array]:
+    """Money, byte-time and seconds of each row, its part of them where it is split over models."""
+    columns = {}
+    for name, nanos in zip(_COSTS, (*split.nanos.T, split.nanos.sum(axis=1)), strict=True):
+        columns[name] = money.nanos_column(np.ascontiguousarray(nanos))
+    for name, source in zip(_MEASURES, ("used_byte_ms", "overhead_byte_ms", "idle_byte_ms"), strict=True):
+        columns[name] = pa.array(wide.to_float(*wide.from_decimal_column(of_usage[source])) / GIB_MS * split.part)
+    for name in ("observed", "imputed"):
+        columns[f"{name}_seconds"] = pa.array(of_usage[f"{name}_ms"].to_numpy() / 1000.0 * split.part)
+    return columns
 
 
 def _frames_of(parts: pd.DataFrame, usage: pa.Table) -> tuple[Int64, Int64]:
@@ -114,15 +132,25 @@ def _frames_of(parts: pd.DataFrame, usage: pa.Table) -> tuple[Int64, Int64]:
     return joined["first"].to_numpy(np.int64), joined["last"].to_numpy(np.int64)
 
 
-def _owned(of_usage: pa.Table, start: Int64, pods: pa.Table, owners: Owners) -> dict[str, pa.Array]:
-    """Owner and workload columns of each row, worked out once for each distinct holder and period start."""
-    rows = of_usage.select(["bucket", "namespace", "pod", "pod_uid"]).to_pandas().astype("object")
-    rows = rows.where(rows.notna(), "").assign(start_ms=start)
+def _holders(of_usage: pa.Table, start: Int64, end: Int64, cluster: str) -> tuple[pd.DataFrame, Int64]:
+    """The distinct holders and buckets in their periods, and the number of each row's."""
+    rows = of_usage.select(["bucket", "namespace", "pod", "pod_uid", "node"]).to_pandas().astype("object")
+    rows = rows.where(rows.notna(), "").assign(start_ms=start, end_ms=end)
     number = rows.groupby(list(rows.columns), sort=False).ngroup().to_numpy(np.int64)
-    known = assign(rows.drop_duplicates(ignore_index=True), pods, owners)
+    return rows.drop_duplicates(ignore_index=True).assign(cluster=cluster), number
+
+
+def _owned(
+    holders: pd.DataFrame, number: Int64, pods: pa.Table, owners: Owners, split: Divided, shares: Shares
+) -> dict[str, pa.Array]:
+    """Owner and workload columns of each row, worked out once for each holder; the model is the one that was served."""
+    known = assign(holders, pods, owners)
     place = known.place.to_numpy()[number] if len(known) else np.empty(0, np.int64)
     pod_row = pa.array(place, mask=place < 0)
     columns = {name: _text(known[name].to_numpy(), number) for name in FIELDS}
+    if len(shares.model):
+        served = np.append(shares.model, [""])[split.share]
+        columns["model"] = pc.if_else(pa.array(served != ""), pa.array(served, pa.string()), columns["model"])
     columns |= {name: pods[name].take(pod_row) for name in ("workload_kind", "workload_name", "requested_gpus")}
     return columns
 
@@ -130,7 +158,7 @@ def _owned(of_usage: pa.Table, start: Int64, pods: pa.Table, owners: Owners) -> 
 def _unowned(table: pa.Table) -> list[Finding]:
     """One finding a pod and field that no rule names, with its money."""
     found = []
-    for name in ("team", "model"):
+    for name in FIELDS:
         rows = table.filter(pc.equal(table[name], UNOWNED))
         sums = (
             rows.group_by(["namespace", "pod", "currency", "cost_metric"])

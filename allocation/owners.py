@@ -1,134 +1,126 @@
 """Team, model and cost centre of each row: ordered rules with a validity, then ordered sources, then `unowned` (R37).
 
-A bucket has no owner unless the configuration names who stands for it; a field with neither rule nor source is null.
+A bucket has no owner unless the configuration names who stands for it; a field with neither rule nor source is null. Here
+belongs the order in which they are asked. Here do not belong what the inventory says (``owner_values``), a rule's patterns
+(``owner_rules``), the rows of the mapping (``owner_mapping``) or the models that one server serves (``model_split``).
 """
 
-import fnmatch
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from allocation.model_split import ModelSplit
+from allocation.owner_mapping import OwnerMapping
+from allocation.owner_rules import Rule, matching, named
+from allocation.owner_values import Said, describe
+
+Texts = npt.NDArray[np.object_]
 FIELDS = ("team", "model", "cost_center")
 UNOWNED = "unowned"
-
-
-@dataclass(frozen=True)
-class Rule:
-    """Names fields for pods that match all patterns while the rule is valid, judged at the charge period's start (ms)."""
-
-    match: Mapping[str, str]
-    names: Mapping[str, str]
-    from_ms: int | None = None
-    until_ms: int | None = None
+Found = Mapping[str, tuple[Texts, Texts]]
+"""Of fields: the names, and what decided them."""
+MAPPING = "mapping"
+"""The source that is the mapping from finance."""
+FALLBACK = "fallback"
+"""What decided where nothing named the field."""
 
 
 @dataclass(frozen=True)
 class Owners:
     """All there is to say about owners.
 
-    Sources and match keys are ``label:KEY``, ``annotation:KEY``, ``namespace``, ``pod`` and ``workload``.
+    Sources and match keys are ``label:KEY``, ``annotation:KEY``, ``namespace_label:KEY``, ``namespace``, ``pod``, ``node``,
+    ``cluster``, ``workload`` and ``workload_kind``; a source may also be ``mapping``.
     """
 
     sources: Mapping[str, Sequence[str]] = field(default_factory=dict)
     rules: Sequence[Rule] = ()
     buckets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    mapping: OwnerMapping | None = None
+    model_split: ModelSplit | None = None
 
     @property
     def owners_id(self) -> str:
-        """A hash of the rules."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True, default=dict).encode()).hexdigest()[:16]
-
-
-def label_spellings(key: str) -> tuple[str, ...]:
-    """How kube-state-metrics may spell a label's key: other characters become ``_``, camelCase becomes snake_case.
-
-    >>> label_spellings("app.kubernetes.io/modelName")
-    ('app_kubernetes_io_modelName', 'app_kubernetes_io_model_name')
-    """
-    plain = re.sub(r"[^a-zA-Z0-9_]", "_", key)
-    snake = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", plain).lower()
-    return (plain,) if plain == snake else (plain, snake)
-
-
-def describe(holders: pd.DataFrame, pods: pa.Table) -> pd.DataFrame:
-    """What the inventory knows of each holder : the row of ``pods`` in ``place``, -1 for none.
-
-    A holder without a uid, or one whose uid the inventory does not have, is the pod of that name that was seen last.
-    """
-    known = pods.select(["namespace", "pod", "pod_uid", "seen_until"]).to_pandas().assign(place=np.arange(len(pods)))
-    exact = holders.merge(known[["namespace", "pod", "pod_uid", "place"]], on=["namespace", "pod", "pod_uid"], how="left").place
-    last = known.sort_values("seen_until").drop_duplicates(["namespace", "pod"], keep="last")[
-        ["namespace", "pod", "pod_uid", "place"]
-    ]
-    named = holders.merge(last.rename(columns={"pod_uid": "last_uid"}), on=["namespace", "pod"], how="left")
-    fits = (holders.pod_uid.to_numpy() == "") | (named.last_uid.to_numpy() == "")
-    loose = named.place.where(fits)
-    return holders.assign(place=exact.fillna(loose.set_axis(exact.index)).fillna(-1).astype("int64").to_numpy())
-
-
-def _values(source: str, holders: pd.DataFrame, pods: pa.Table) -> "pd.Series[str]":
-    """What one source says of each holder; null where it says nothing."""
-    if source in ("namespace", "pod"):
-        return holders[source].astype("object")
-    place = pa.array(holders.place.to_numpy(), mask=(holders.place < 0).to_numpy())
-    if source == "workload":
-        return _objects(pods["workload_name"].take(place))
-    kind, _, key = source.partition(":")
-    found: pd.Series[str] = pd.Series(np.full(len(holders), None, dtype=object))
-    for spelling in label_spellings(key):
-        column = pods["labels" if kind == "label" else "annotations"]
-        said = pc.map_lookup(column.combine_chunks(), pa.scalar(spelling), "first") if len(pods) else pa.array([], pa.string())
-        found = found.where(found.notna(), _objects(said.take(place)))
-    return found.mask(found == "")
-
-
-def _objects(column: pa.Array | pa.ChunkedArray) -> "pd.Series[str]":
-    return pd.Series(np.array(column.to_pylist(), dtype=object), dtype="object")
+        """A hash of all that decides owners."""
+        told = {
+            "sources": self.sources,
+            "rules": [asdict(rule) for rule in self.rules],
+            "buckets": self.buckets,
+            "mapping": self.mapping and self.mapping.digest,
+            "model_split": self.model_split and asdict(self.model_split),
+        }
+        return hashlib.sha256(json.dumps(told, sort_keys=True, default=dict).encode()).hexdigest()[:16]
 
 
 def assign(rows: pd.DataFrame, pods: pa.Table, owners: Owners) -> pd.DataFrame:
-    """Owners of distinct holders at distinct period starts.
+    """Owners of distinct holders in distinct periods.
 
     Args:
-        rows: distinct ``bucket``, ``namespace``, ``pod``, ``pod_uid`` (empty where null), ``start_ms``.
+        rows: distinct ``bucket``, ``namespace``, ``pod``, ``pod_uid`` (empty where null), ``start_ms``, ``end_ms``; and
+            ``node`` and ``cluster``, without which rules and sources that ask for them find nothing.
         pods: table ``pods``.
         owners: rules and sources.
 
     Returns:
-        The rows with ``place`` and a column for each of FIELDS (object, null for none).
+        The rows with ``place`` (their row of ``pods``, -1 for none) and, for each of FIELDS, a column of that name (object,
+        null for none) and one ``FIELD_by`` that tells what decided: ``rules[0]``, ``label:team``, ``mapping row 1``,
+        ``fallback`` (nothing did: `unowned`), ``buckets.idle``, empty for a null.
     """
     rows = describe(rows.reset_index(drop=True), pods)
     workload = (rows.bucket == "workload").to_numpy()
+    said = Said(rows, pods)
+    found: dict[str, tuple[Texts, Texts]] = {}
+    for name in sorted(FIELDS, key=lambda name: MAPPING in owners.sources.get(name, ())):
+        found[name] = _decide(name, rows, workload, said, owners, found)
     for name in FIELDS:
-        named: pd.Series[str] = pd.Series(np.full(len(rows), None, dtype=object))
-        rules = [r for r in owners.rules if name in r.names]
-        for rule in rules:
-            hit = workload & _matches(rule, rows, pods) & named.isna().to_numpy()
-            named[hit] = rule.names[name]
-        for source in owners.sources.get(name, ()):
-            named = named.where(named.notna() | ~workload, _values(source, rows, pods))
-        if rules or owners.sources.get(name):
-            named = named.mask(workload & named.isna().to_numpy(), UNOWNED)
-        for bucket, stand_in in owners.buckets.items():
-            named = named.mask((rows.bucket == bucket).to_numpy(), stand_in.get(name))
-        rows[name] = named.where(named.notna(), None)
+        for column, texts in zip((name, f"{name}_by"), found[name], strict=True):
+            rows[column] = pd.Series(texts, rows.index, dtype=object)
     return rows
 
 
-def _matches(rule: Rule, rows: pd.DataFrame, pods: pa.Table) -> np.ndarray:
-    hit = np.ones(len(rows), np.bool_)
-    if rule.from_ms is not None:
-        hit &= (rows.start_ms >= rule.from_ms).to_numpy()
-    if rule.until_ms is not None:
-        hit &= (rows.start_ms < rule.until_ms).to_numpy()
-    for source, pattern in rule.match.items():
-        said = _values(source, rows, pods)
-        hit &= said.fillna("").astype("str").str.match(fnmatch.translate(pattern)).to_numpy(np.bool_) & said.notna().to_numpy()
-    return hit
+def _decide(
+    name: str,
+    rows: pd.DataFrame,
+    workload: npt.NDArray[np.bool_],
+    said: Said,
+    owners: Owners,
+    found: Found,
+) -> tuple[Texts, Texts]:
+    """One field of all holders, and what decided it; ``found`` are the fields that the mapping may have as keys."""
+    names, by = np.full(len(rows), None, object), np.full(len(rows), "", object)
+    start_ms = rows.start_ms.to_numpy(np.int64)
+
+    def take(told: Texts, decided: Texts | str) -> None:
+        new = workload & np.asarray(pd.isna(names) & ~pd.isna(told), np.bool_)
+        names[new] = told[new]
+        by[new] = decided if isinstance(decided, str) else decided[new]
+
+    rules = [(number, rule) for number, rule in enumerate(owners.rules) if name in rule.names]
+    for number, rule in rules:
+        told = named(rule, name, said)
+        told[~matching(rule, said, start_ms)] = None
+        take(told, f"rules[{number}]")
+    for source in owners.sources.get(name, ()):
+        if source == MAPPING and owners.mapping is not None:
+            take(*_mapped(name, owners.mapping, said, found, start_ms))
+        else:
+            take(said(source), source)
+    if rules or owners.sources.get(name):
+        take(np.full(len(rows), UNOWNED, object), FALLBACK)
+    for bucket, stand_in in owners.buckets.items():
+        mine = (rows.bucket == bucket).to_numpy()
+        names[mine], by[mine] = stand_in.get(name), f"buckets.{bucket}" if stand_in.get(name) else ""
+    return names, by
+
+
+def _mapped(name: str, mapping: OwnerMapping, said: Said, found: Found, start_ms: npt.NDArray[np.int64]) -> tuple[Texts, Texts]:
+    """What the mapping says of a field, and by which of its rows."""
+    place = mapping.find(name, {key: found[key][0] if key in found else said(key) for key in mapping.keys}, start_ms)
+    told = np.append(mapping.names[name], [None])[place]
+    return told, np.char.add("mapping row ", np.append(mapping.rows, [0])[place].astype(str)).astype(object)

@@ -165,6 +165,23 @@ INVENTORY = Table(
     ),
 )
 
+COUNTERS = Table(
+    "counters",
+    "one series of a model server's counter, as it was fetched; kept beside the samples",
+    (
+        _c("server", TEXT, "vllm, sglang, tgi, triton or custom"),
+        _c("kind", TEXT, "what is counted: prompt, generation, requests or compute_time"),
+        _c("namespace", TEXT, "the server's namespace"),
+        _c("pod", TEXT, "the server's pod"),
+        _c("pod_uid", TEXT, "its uid, empty where unknown"),
+        _c("model", TEXT, "model, or the adapter where the counter tells adapters apart; empty where it names none"),
+        _c("instance", TEXT, "the labels by which series of one pod and model add up"),
+        _c("replica", TEXT, "the labels by which they are copies of one another"),
+        _c("timestamps_ms", pa.list_(pa.int64()), "sample times since the epoch, ascending", "ms"),
+        _c("values", pa.list_(pa.int64()), "sample values", "tokens, requests or us"),
+    ),
+)
+
 NODES = Table(
     "nodes",
     "one stay of a machine under a node name",
@@ -254,7 +271,7 @@ USAGE = Table(
 
 CHARGEBACK = Table(
     "chargeback",
-    "one line item x device x holder or bucket",
+    "one line item x device x holder or bucket (x model, where one server's row is split)",
     (
         _c("billing_period", pa.date32(), "first day of the invoice month"),
         _c("charge_period_start", TIME, "start of the charge, inclusive"),

@@ -18,8 +18,8 @@ from allocation.schemas import BILL_CLUSTER, USAGE
 from allocation.scope import DayLines
 from dagster_project.io_manager import Kept
 from pipelines import stages
+from pipelines.owner_entries import OwnersEntry
 from pipelines.samples import Fetched
-from pipelines.settings import OwnersEntry
 from pipelines.storage import Partition
 
 

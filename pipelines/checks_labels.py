@@ -2,15 +2,17 @@
 
 from collections.abc import Iterable, Sequence
 
-from allocation.owners import label_spellings
+from allocation.owner_values import label_spellings
 from pipelines.checks import Check, Status, count
 from pipelines.metric_sources.base import InfoSeries
-from pipelines.settings import ClusterEntry, OwnersEntry
+from pipelines.owner_entries import OwnersEntry
+from pipelines.settings import ClusterEntry
 
 _FIELDS = ("team", "model", "cost_center")
 _SORTS = {
-    "label": ("kube_pod_labels", "label_", "--metric-labels-allowlist"),
-    "annotation": ("kube_pod_annotations", "annotation_", "--metric-annotations-allowlist"),
+    "label": ("kube_pod_labels", "label_", "--metric-labels-allowlist=pods"),
+    "annotation": ("kube_pod_annotations", "annotation_", "--metric-annotations-allowlist=pods"),
+    "namespace_label": ("kube_namespace_labels", "label_", "--metric-labels-allowlist=namespaces"),
 }
 
 
@@ -36,7 +38,9 @@ def check_labels(cluster: str, owners: OwnersEntry, series: Sequence[InfoSeries]
 
 def needed(owners: OwnersEntry, sort: str) -> list[list[str]]:
     """Groups of label (or annotation) keys of which one at least must be exported: a field's list, and each key of a rule."""
-    lists = [getattr(owners, name) for name in _FIELDS] + [[source] for rule in owners.rules for source in rule.match]
+    lists = [getattr(owners, name) for name in _FIELDS] + [
+        [source] for rule in owners.rules for source in {**rule.match, **rule.match_regex}
+    ]
     groups = [[key for kind, _, key in (s.partition(":") for s in sources) if kind == sort and key] for sources in lists]
     return [group for group in groups if group]
 
@@ -53,7 +57,8 @@ def _check(sort: str, cluster: str, owners: OwnersEntry, series: Sequence[InfoSe
     absent = [key for key in keys if key not in seen]
     lacking = any(not set(group).intersection(seen) for group in groups)
     what = _told(metric, sort, there=bool(mine), exported=exported, seen=seen, absent=absent)
-    todo = f"Start kube-state-metrics with {flag}=pods=[{','.join(keys)}], unless no pod has them." if lacking else ""
+    subject = "namespace" if sort == "namespace_label" else "pod"
+    todo = f"Start kube-state-metrics with {flag}=[{','.join(keys)}], unless no {subject} has them." if lacking else ""
     return [Check(f"{sort}s {cluster}", Status.WARN if lacking else Status.OK, what, where, todo)]
 
 
@@ -61,7 +66,8 @@ def _told(metric: str, sort: str, *, there: bool, exported: Iterable[str], seen:
     if not there:
         return f"owners need {', '.join(absent)}, and there are no series {metric}"
     if not any(exported):
-        return f"owners need {', '.join(absent)}, and {metric} names pods but exports no {sort} of them"
+        whose, what = ("namespaces", "label") if sort == "namespace_label" else ("pods", sort)
+        return f"owners need {', '.join(absent)}, and {metric} names {whose} but exports no {what} of them"
     parts = [f"exported: {', '.join(seen)}"] if seen else []
     parts += [f"on no pod: {', '.join(absent)}"] if absent else []
     return "; ".join(parts)

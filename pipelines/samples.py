@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,7 +15,9 @@ from allocation.findings import Finding, as_json, from_json
 from allocation.schemas import INVENTORY, SAMPLES
 from pipelines.inventory import build_nodes, build_pods, disagreements
 from pipelines.metric_sources.base import InfoSeries, MetricSource, Window
+from pipelines.metric_sources.model_servers import gather, metrics_of
 from pipelines.metric_sources.registry import load_metric_source
+from pipelines.owner_entries import ModelSplitEntry
 from pipelines.settings import ClusterEntry, PolicyEntry, Settings
 from pipelines.storage import Partition, TableStore
 
@@ -36,6 +38,8 @@ class Fetched:
     nodes: tuple[str, ...]
     findings: tuple[Finding, ...]
     reused: bool
+    counters_fingerprint: str = ""
+    """Of the model servers' counters; owners depend on it, measured usage does not."""
 
 
 def sources_of(cluster: ClusterEntry, settings: Settings) -> list[MetricSource]:
@@ -67,7 +71,7 @@ def fetch(
     Raises:
         ChargebackError: the source tells less than 95 % of what is kept; what is kept stays.
     """
-    query = _query_id(cluster, window)
+    query = _query_id(cluster, window, settings.owners.model_split)
     kept = store.commit("samples", partition)
     reused = kept is not None and not again and kept.detail.get("query") == query
     if not reused:
@@ -88,7 +92,12 @@ def _ask(
     nodes = sorted({n for source in sources for n in source.nodes(window)})
     inventory = _inventory_table([s for source in sources for s in source.inventory(window)])
     told = _Told(settings.policy)
+    beside = {"inventory": inventory}
     detail: dict[str, object] = {}
+    if settings.owners.model_split is not None:
+        beside["counters"], noticed = gather(sources, window, settings.owners.model_split)
+        detail["counters"] = _fingerprint(beside["counters"])
+        told.notice(noticed)
 
     def check() -> None:
         if told.known_seconds < before * KEEPS_AT_LEAST:
@@ -98,9 +107,7 @@ def _ask(
             )
         detail.update(told.detail(query, nodes))
 
-    store.write_parts(
-        "samples", partition, told.listen(sources, window, nodes), detail, beside={"inventory": inventory}, check=check
-    )
+    store.write_parts("samples", partition, told.listen(sources, window, nodes), detail, beside=beside, check=check)
 
 
 def _derive(
@@ -125,7 +132,8 @@ def _derive(
     for table in (nodes, pods):
         digest.update(json.dumps(table.to_pylist(), sort_keys=True, default=str).encode())
     findings = (*(from_json(told) for told in _list(detail["findings"])), *disagreements(series, cluster.nodes))
-    return Fetched(digest.hexdigest(), str(detail["fingerprint"]), tuple(names), findings, reused=reused)
+    counters = str(detail.get("counters", ""))
+    return Fetched(digest.hexdigest(), str(detail["fingerprint"]), tuple(names), findings, reused, counters)
 
 
 def _list(value: object) -> list[Any]:
@@ -151,6 +159,10 @@ class _Told:
         self._policy = policy
         self._digest, self._findings = _Digest(), list[Finding]()
         self.known_seconds = 0.0
+
+    def notice(self, findings: Iterable[Finding]) -> None:
+        """What was noticed elsewhere, to stand with the rest."""
+        self._findings.extend(findings)
 
     def listen(self, sources: Sequence[MetricSource], window: Window, nodes: Sequence[str]) -> Iterator[pa.Table]:
         """The sources' shards, one after the other."""
@@ -183,8 +195,15 @@ def known_seconds(samples: pa.Table, max_hold_ms: int, max_gap_ms: int) -> float
     return float(held.sum()) / 1000
 
 
-def _query_id(cluster: ClusterEntry, window: Window) -> str:
-    """A hash of all that decides what is fetched: servers, files' content, profile, match labels, window."""
+def _fingerprint(table: pa.Table) -> str:
+    """A hash of a table with the column ``values``."""
+    digest = _Digest(table.column_names)
+    digest.add(table)
+    return digest.text()
+
+
+def _query_id(cluster: ClusterEntry, window: Window, split: ModelSplitEntry | None) -> str:
+    """A hash of all that decides what is fetched: servers, files' content, profile, match labels, counters, window."""
     entries = []
     for entry in cluster.metrics:
         told = entry.model_dump(mode="json", include={"kind", "url", "profile", "custom", "match", "tenant"})
@@ -192,19 +211,21 @@ def _query_id(cluster: ClusterEntry, window: Window) -> str:
             with entry.path.open("rb") as stream:
                 told["content"] = hashlib.file_digest(stream, "sha256").hexdigest()
         entries.append(told)
-    text = json.dumps([KEPT_FORMAT, entries, window.start_ms, window.end_ms], sort_keys=True, default=str)
+    counters = None if split is None else (metrics_of(split), split.custom and split.custom.model_dump())
+    text = json.dumps([KEPT_FORMAT, entries, counters, window.start_ms, window.end_ms], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 class _Digest:
     """A fingerprint of series that does not depend on where shards begin."""
 
-    def __init__(self) -> None:
-        self._columns = {name: hashlib.sha256() for name in (*_FINGERPRINTED, "lengths")}
+    def __init__(self, names: Sequence[str] = _FINGERPRINTED) -> None:
+        self._names = names
+        self._columns = {name: hashlib.sha256() for name in (*names, "lengths")}
 
     def add(self, samples: pa.Table) -> None:
         self._columns["lengths"].update(samples.column("values").combine_chunks().value_lengths().to_numpy().tobytes())
-        for name in _FINGERPRINTED:
+        for name in self._names:
             digest = self._columns[name]
             column = samples.column(name).combine_chunks()
             if pa.types.is_list(column.type):

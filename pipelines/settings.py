@@ -18,7 +18,8 @@ from pydantic_settings import SettingsError as EnvironmentSettingsError
 
 from allocation.errors import SettingsError, nearest
 from allocation.policy import IdlePolicy, OverheadPolicy, Policy, StrandedPolicy
-from pipelines.values import Bytes, ClusterName, DurationMs, Instant, OwnerSource, ServerUrl, SharePpb
+from pipelines.owner_entries import OwnersEntry
+from pipelines.values import Bytes, ClusterName, DurationMs, Instant, ServerUrl, SharePpb
 
 ENV_PREFIX = "CHARGEBACK__"
 
@@ -192,35 +193,6 @@ class PolicyEntry(_Section):
         )
 
 
-class OwnerRule(_Section):
-    """Names a team, model or cost centre for what matches, while it is valid (half-open)."""
-
-    match: dict[OwnerSource, str] = Field(default_factory=dict)
-    team: str | None = None
-    model: str | None = None
-    cost_center: str | None = None
-    valid_from: Instant | None = Field(default=None, alias="from")
-    valid_until: Instant | None = Field(default=None, alias="until")
-
-
-class BucketOwner(_Section):
-    """Who stands for a bucket."""
-
-    team: str | None = None
-    model: str | None = None
-    cost_center: str | None = None
-
-
-class OwnersEntry(_Section):
-    """Where team, model and cost centre come from, in order."""
-
-    team: list[OwnerSource] = []
-    model: list[OwnerSource] = []
-    cost_center: list[OwnerSource] = []
-    rules: list[OwnerRule] = []
-    buckets: dict[Literal["idle", "overhead", "stranded", "host", "unallocated"], BucketOwner] = Field(default_factory=dict)
-
-
 class StorageEntry(_Section):
     """How to reach an object store that `output` names."""
 
@@ -384,13 +356,15 @@ def _resolved(settings: Settings, folder: Path) -> Settings:
 
     clusters = [c.model_copy(update={"metrics": [entry(m) for m in c.metrics]}) for c in settings.clusters]
     billing = [b.model_copy(update={"path": text(b.path)}) for b in settings.billing]
+    mapping = settings.owners.mapping and settings.owners.mapping.model_copy(update={"path": place(settings.owners.mapping.path)})
+    owners = settings.owners.model_copy(update={"mapping": mapping})
     output = text(settings.output)
     for number, bill in enumerate(billing):
         if "://" not in output + bill.path and Path(output).resolve().is_relative_to(Path(bill.path).resolve()):
             raise SettingsError(
                 f"billing.{number}.path {bill.path} holds the output folder {output}; keep bills and tables apart"
             )
-    return settings.model_copy(update={"output": output, "clusters": clusters, "billing": billing})
+    return settings.model_copy(update={"output": output, "clusters": clusters, "billing": billing, "owners": owners})
 
 
 def day_start(day: date) -> datetime:

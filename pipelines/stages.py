@@ -18,8 +18,8 @@ from allocation import findings as finding_rows
 from allocation.errors import ChargebackError, ConservationError
 from allocation.findings import Code, Finding, Severity
 from allocation.hours import LONGEST_WHOLE_MS
+from allocation.model_split import Served
 from allocation.money import NO_MONEY
-from allocation.owners import Owners, Rule
 from allocation.policy import Policy
 from allocation.pricing import price
 from allocation.schemas import BILL_CLUSTER, CHARGEBACK, SAMPLES, USAGE
@@ -29,8 +29,9 @@ from allocation.usage import measure
 from pipelines.bills import Bill, discover, read_lines
 from pipelines.inputs import inputs_of
 from pipelines.inventory import nodes_frame, pods_frame
+from pipelines.owner_settings import owners_of
 from pipelines.samples import Fetched, fetch, window_of
-from pipelines.settings import ClusterEntry, OwnersEntry, Settings, day_start
+from pipelines.settings import ClusterEntry, Settings, day_start
 from pipelines.storage import Partition, TableStore
 from pipelines.version import VERSION
 
@@ -54,7 +55,8 @@ class Walk:
 
 
 def open_walk(settings: Settings, *, refetch: bool = False, accept_less_metrics: bool = False) -> Walk:
-    """A run over the settings' store."""
+    """A run over the settings' store; a mapping file that cannot be used ends it before anything is fetched."""
+    owners_of(settings.owners)
     store = TableStore(settings.output, endpoint_url=settings.storage.endpoint_url, region=settings.storage.region)
     return Walk(settings, store, refetch, accept_less_metrics)
 
@@ -175,31 +177,16 @@ def _without_bill(nodes: pd.DataFrame, parts: pd.DataFrame, day: date) -> list[F
     return [Finding(Code.NODE_WITHOUT_BILL, Severity.WARNING, str(name), evidence, period) for name in names]
 
 
-def owners_of(entry: OwnersEntry) -> Owners:
-    """The configured owners as the method reads them."""
-    fields = ("team", "model", "cost_center")
-
-    def instant(moment: datetime | None) -> int | None:
-        return None if moment is None else to_ms(moment)
-
-    rules = [
-        Rule(r.match, {f: getattr(r, f) for f in fields if getattr(r, f)}, instant(r.valid_from), instant(r.valid_until))
-        for r in entry.rules
-    ]
-    buckets: dict[str, dict[str, str]] = {
-        str(name): {f: getattr(b, f) for f in fields if getattr(b, f)} for name, b in entry.buckets.items()
-    }
-    return Owners({f: tuple(getattr(entry, f)) for f in fields}, tuple(rules), buckets)
-
-
 def run_id_of(walk: Walk, partition: Partition, bill: DayBill, fetched: Mapping[str, Fetched]) -> str:
     """A hash of all that the partition's figures depend on; no clock in it."""
     owners = owners_of(walk.settings.owners).owners_id
-    series = (
+    series: object = (
         {name: f.fingerprint for name, f in fetched.items()}
         if partition.cluster == BILL_CLUSTER
         else fetched[partition.cluster].fingerprint
     )
+    if walk.settings.owners.model_split is not None and partition.cluster != BILL_CLUSTER:
+        series = [series, fetched[partition.cluster].counters_fingerprint]
     nodes = [n.model_dump(mode="json") for c in walk.settings.clusters for n in c.nodes]
     money = [[b.kind, b.name, b.cost, b.currency] for b in walk.settings.billing]
     text = json.dumps(
@@ -237,8 +224,16 @@ def charge_day(
         return CHARGEBACK.empty(), []
     stamp = chargeback_tables.Stamp(walk.policy.policy_id, run_id)
     pods = _read(walk, "pods", day, cluster)
-    table, unowned = chargeback_tables.charge(scope.lines, parts, measured.usage, pods, owners_of(walk.settings.owners), stamp)
-    return table, unowned
+    owners = owners_of(walk.settings.owners)
+    served = served_of(walk, Partition(day, cluster))
+    return chargeback_tables.charge(scope.lines, parts, measured.usage, pods, owners, stamp, cluster=cluster, served=served)
+
+
+def served_of(walk: Walk, partition: Partition) -> Served | None:
+    """What the partition's model servers counted, None where no row is to be split over models."""
+    split = owners_of(walk.settings.owners).model_split
+    counters = None if split is None else walk.store.read_beside("samples", partition, "counters")
+    return None if split is None or counters is None else Served(counters, split, walk.policy.max_gap_ms)
 
 
 def reconcile_day(scope: DayLines, cluster: str, chargeback: pa.Table, day: date, run_id: str) -> pa.Table:

@@ -12,12 +12,15 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator
 
 from allocation.errors import nearest
+from allocation.owner_values import KEYED_SOURCES, PLAIN_SOURCES
+from allocation.owners import MAPPING
 from allocation.schemas import BILL_CLUSTER
 from allocation.times import DAY_MS, HOUR_MS
 
 LONGEST_MS = 31 * DAY_MS
 MOST_BYTES = 2**50
-_SOURCES = ("namespace", "pod", "workload", "label:KEY", "annotation:KEY")
+HEAVIEST = 1000
+_KEYED = tuple(f"{kind}:KEY" for kind in KEYED_SOURCES)
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": HOUR_MS, "d": DAY_MS}
 _UNITS_BYTES = {
     "": 1,
@@ -73,13 +76,14 @@ def _share_ppb(value: object) -> int:
     return int(share * 10**9)
 
 
-def _instant(value: object) -> datetime:
+def parse_instant(value: object) -> datetime:
+    """A moment in UTC; a date is its midnight."""
     if isinstance(value, datetime):
         return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
     if isinstance(value, date):
         return datetime(value.year, value.month, value.day, tzinfo=UTC)
     moment = datetime.fromisoformat(str(value))
-    return _instant(moment)
+    return parse_instant(moment)
 
 
 def _cluster_name(value: str) -> str:
@@ -90,11 +94,32 @@ def _cluster_name(value: str) -> str:
     return value
 
 
-def _owner_source(value: str) -> str:
+def is_match_key(value: str) -> bool:
+    """Whether a holder can be matched by this source."""
     kind, _, key = value.partition(":")
-    if value not in _SOURCES[:3] and not (kind in ("label", "annotation") and key):
-        raise ValueError(f"{value!r} names no owner; {nearest(value, _SOURCES)}")
+    return value in PLAIN_SOURCES or (kind in KEYED_SOURCES and bool(key))
+
+
+def _match_key(value: str) -> str:
+    if not is_match_key(value):
+        raise ValueError(f"{value!r} names no owner; {nearest(value, (*PLAIN_SOURCES, *_KEYED))}")
     return value
+
+
+def _owner_source(value: str) -> str:
+    if value != MAPPING and not is_match_key(value):
+        raise ValueError(f"{value!r} names no owner; {nearest(value, (*PLAIN_SOURCES, *_KEYED, MAPPING))}")
+    return value
+
+
+def _weight_ppm(value: object) -> int:
+    try:
+        weight = Decimal(str(value))
+    except InvalidOperation:
+        raise ValueError(f"{value!r} is no weight; write a number from 0 to {HEAVIEST}") from None
+    if not weight.is_finite() or not 0 <= weight <= HEAVIEST or weight * 10**6 != int(weight * 10**6):
+        raise ValueError(f"{value!r} is no weight from 0 to {HEAVIEST} with at most six decimals")
+    return int(weight * 10**6)
 
 
 def _url(value: str | None) -> str | None:
@@ -111,9 +136,11 @@ def _has_host(value: str) -> bool:
 
 
 OwnerSource = Annotated[str, AfterValidator(_owner_source)]
+MatchKey = Annotated[str, AfterValidator(_match_key)]
+WeightPpm = Annotated[int, BeforeValidator(_weight_ppm)]
 DurationMs = Annotated[int, BeforeValidator(parse_duration_ms)]
 Bytes = Annotated[int, BeforeValidator(parse_bytes)]
-Instant = Annotated[datetime, BeforeValidator(_instant)]
+Instant = Annotated[datetime, BeforeValidator(parse_instant)]
 ClusterName = Annotated[str, AfterValidator(_cluster_name)]
 ServerUrl = Annotated[str | None, AfterValidator(_url)]
 SharePpb = Annotated[int, BeforeValidator(_share_ppb)]

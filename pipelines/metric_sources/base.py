@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from allocation.findings import Finding
 from allocation.times import to_ms
@@ -72,6 +74,10 @@ INVENTORY_METRICS = (
 """The series that the inventory is built from; each may be absent."""
 
 
+RawSeries = tuple[str, Mapping[str, str], NDArray[np.int64], NDArray[np.float64]]
+"""Metric, labels, times in ms, values as delivered."""
+
+
 @dataclass(frozen=True)
 class RoleCount:
     """How many series a role has, for ``doctor``."""
@@ -98,4 +104,8 @@ class MetricSource(Protocol):
 
     def roles(self, window: Window) -> Sequence[RoleCount]:
         """What stands behind each role of the profile."""
+        ...
+
+    def raw(self, window: Window, metrics: Sequence[str]) -> Iterator[RawSeries]:
+        """All series of these metrics in the window, unreduced; the pieces of one series in time order."""
         ...

@@ -4,7 +4,7 @@ The file is read once, on first use; what no role and no inventory needs is forg
 grammar (``openmetrics_text``) or the meaning of labels (``profiles``).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from allocation.errors import SeriesError, SettingsError
 from allocation.findings import Finding
-from pipelines.metric_sources.base import INVENTORY_METRICS, InfoSeries, RoleCount, Shard, Window
+from pipelines.metric_sources.base import INVENTORY_METRICS, InfoSeries, RawSeries, RoleCount, Shard, Window
 from pipelines.metric_sources.normalise import (
     EXPORTED_POD,
     InfoReducer,
@@ -84,6 +84,12 @@ class OpenMetricsSource:
         there = [(series.metric, series.labels) for series in self._file if series.inside(window).any()]
         return count_roles(self._profile, there, self._exported)
 
+    def raw(self, window: Window, metrics: Sequence[str]) -> Iterator[RawSeries]:
+        """All series of these metrics in the window; the file is read again for them."""
+        for series in self._read({*metrics}):
+            inside = series.inside(window)
+            yield series.metric, series.labels, series.times[inside], series.values[inside]
+
     def _unattributed(self, window: Window) -> list[Finding]:
         metrics = {
             series.metric
@@ -100,6 +106,9 @@ class OpenMetricsSource:
 
     @cached_property
     def _file(self) -> list[_Series]:
+        return self._read({*self._profile.metrics, *INVENTORY_METRICS})
+
+    def _read(self, wanted: Collection[str]) -> list[_Series]:
         try:
             data = self._path.read_bytes()
         except OSError as error:
@@ -107,7 +116,6 @@ class OpenMetricsSource:
             problem = f"cannot be read ({error.strerror}); {setting} must name an OpenMetrics file"
             raise SeriesError(problem, file=str(self._path)) from error
         text = parse(data, str(self._path))
-        wanted = {*self._profile.metrics, *INVENTORY_METRICS}
         ends = np.searchsorted(text.series, np.arange(len(text.metrics)), side="right")
         kept = []
         for number, (metric, labels) in enumerate(zip(text.metrics, text.labels, strict=True)):

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TypeVar
 
 from allocation.findings import Finding
-from pipelines.metric_sources.base import INVENTORY_METRICS, InfoSeries, RoleCount, Shard, Window
+from pipelines.metric_sources.base import INVENTORY_METRICS, InfoSeries, RawSeries, RoleCount, Shard, Window
 from pipelines.metric_sources.normalise import (
     EXPORTED_POD,
     InfoReducer,
@@ -95,6 +95,12 @@ class PrometheusSource:
         """How many series stand behind each role in the window, by the server's index."""
         found = self._api.series([selector(metric, self._entry.match) for metric in self._profile.metrics], window)
         return count_roles(self._profile, ((s.get("__name__", ""), s) for s in found), self._exported(window))
+
+    def raw(self, window: Window, metrics: Sequence[str]) -> Iterator[RawSeries]:
+        """All series of these metrics in the window, metric by metric and chunk by chunk."""
+        queries = [query for metric in metrics for query in self._chunks(metric, selector(metric, self._entry.match), window)]
+        for metric, points in self._fetch(queries):
+            yield metric, *points
 
     def _group_queries(self, window: Window, group: Sequence[str]) -> list[_Query]:
         """All queries of a shard, those of one series in time order."""

@@ -1,0 +1,178 @@
+"""One server's row over the models that it served: by what its counters grew in the row's period, exactly.
+
+Here belongs how much each model weighs and the division of rows. Here do not belong the growth of a counter (``counters``) or
+the names of servers and metrics (``pipelines.metric_sources.model_servers``).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+
+from allocation import wide
+from allocation.compiled import kernel
+from allocation.counters import increases
+from allocation.findings import Code, Finding, Severity
+from allocation.shares import divide_groups
+from allocation.times import from_ms, milliseconds
+
+Int64 = npt.NDArray[np.int64]
+Texts = npt.NDArray[np.object_]
+
+
+@dataclass(frozen=True)
+class ModelSplit:
+    """For each server, in order of precedence, what its models are weighed by: the weight of a unit of each kind, in 10^-6."""
+
+    servers: Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True)
+class Served:
+    """What model servers told: the table ``counters``, how it is used, and the time (ms) over which a counter may be silent."""
+
+    counters: pa.Table
+    split: ModelSplit
+    max_gap_ms: int
+
+
+@dataclass(frozen=True)
+class Shares:
+    """The weight of each model of each holder that is split, in order of holder and of the model's name.
+
+    ``high`` and ``low`` are wide numbers above 0. ``model`` is empty where the counter names none.
+    """
+
+    holder: Int64
+    model: Texts
+    server: Texts
+    high: Int64
+    low: Int64
+    findings: tuple[Finding, ...] = ()
+
+
+NOTHING = np.empty(0, np.int64)
+NOBODY = Shares(NOTHING, np.empty(0, object), np.empty(0, object), NOTHING, NOTHING)
+"""No holder is split."""
+
+
+def model_shares(holders: pd.DataFrame, pods: pa.Table, served: Served) -> Shares:
+    """How the rows of each holder are split over models.
+
+    A period of a pod takes the first server that has a sample in it. A model that weighs nothing has no share. A holder is
+    not split, and goes by its label, where nothing grew or no model is named; with a finding where a counter is missing: one of
+    the kinds that the server is weighed by of a model that grew, or all of them in that period.
+
+    Args:
+        holders: ``bucket``, ``namespace``, ``pod``, ``pod_uid``, ``start_ms``, ``end_ms``, one row a holder and period.
+        pods: table ``pods``; where a name stood for several pods, it says when for which.
+        served: what was counted.
+    """
+    mine = np.flatnonzero((holders.bucket == "workload").to_numpy())
+    periods = _own_time(holders.iloc[mine].reset_index(drop=True), pods)
+    weights = _weights(served.split)
+    told = increases(served.counters, periods, served.max_gap_ms).merge(weights, on=["server", "kind"])
+    if not len(told):
+        return NOBODY
+    silent = told.groupby("period").samples.sum()
+    told = told[told.samples > 0]
+    told = told[told["rank"] == told.groupby("period")["rank"].transform("min")]
+    models = told.groupby(["period", "server", "model"], as_index=False).agg(kinds=("kind", "nunique"), most=("grown", "max"))
+    models = models.merge(weights.groupby("server").size().rename("needed"), on="server")
+    lacking = models[(models.most > 0) & (models.kinds < models.needed)]
+    findings = _missing(periods, silent[silent == 0].index.to_numpy(), lacking, told, served.split)
+    named = models.period[(models.most > 0) & (models.model != "")]
+    kept = models[(models.most > 0) & models.period.isin(named) & ~models.period.isin(lacking.period)]
+    kept = kept.sort_values(["period", "model"], ignore_index=True)
+    parts = told.merge(kept[["period", "model"]].assign(share=np.arange(len(kept))), on=["period", "model"])
+    high, low = _weigh(parts.share.to_numpy(), parts.grown.to_numpy(np.int64), parts.ppm.to_numpy(np.int64), len(kept))
+    return Shares(mine[kept.period.to_numpy()], kept.model.to_numpy(object), kept.server.to_numpy(object), high, low, findings)
+
+
+def _weights(split: ModelSplit) -> pd.DataFrame:
+    """What each server is weighed by: ``rank`` of the server, ``server``, ``kind``, ``ppm``."""
+    ranked = enumerate(split.servers.items())
+    rows = [(rank, server, kind, ppm) for rank, (server, kinds) in ranked for kind, ppm in kinds.items() if ppm]
+    return pd.DataFrame(rows, columns=["rank", "server", "kind", "ppm"])
+
+
+@kernel
+def _weigh(share: Int64, grown: Int64, ppm: Int64, count: int) -> tuple[Int64, Int64]:
+    """The sums of grown times weight of each share, as wide numbers."""
+    high, low = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    for i in range(len(share)):
+        h, w = wide.multiply(grown[i], ppm[i])
+        high[share[i]], low[share[i]] = wide.add(high[share[i]], low[share[i]], h, w)
+    return high, low
+
+
+def _own_time(holders: pd.DataFrame, pods: pa.Table) -> pd.DataFrame:
+    """The holders' periods; where one name stood for several uids, each from its own first sight to that of the next."""
+    known = pods.select(["namespace", "pod", "pod_uid"]).to_pandas()
+    started = pods["started_at"].cast(pa.int64()).fill_null(np.iinfo(np.int64).max).to_numpy() // 1000
+    known["from_ms"] = np.minimum(milliseconds(pods["seen_from"]), started)
+    known = known[known.pod_uid != ""].groupby(["namespace", "pod", "pod_uid"], as_index=False).from_ms.min()
+    known = known.sort_values(["namespace", "pod", "from_ms", "pod_uid"], ignore_index=True)
+    of_name = known.groupby(["namespace", "pod"]).from_ms
+    known = known.assign(until_ms=of_name.shift(-1), from_ms=known.from_ms.where(of_name.cumcount() > 0))
+    lives = holders.merge(known, on=["namespace", "pod", "pod_uid"], how="left")
+    start, end = lives.start_ms.to_numpy(np.float64), lives.end_ms.to_numpy(np.float64)
+    start, end = np.fmax(start, lives.from_ms.to_numpy(np.float64)), np.fmin(end, lives.until_ms.to_numpy(np.float64))
+    return holders.assign(start_ms=start.astype(np.int64), end_ms=np.maximum(start, end).astype(np.int64))
+
+
+def _missing(
+    periods: pd.DataFrame, silent: Int64, lacking: pd.DataFrame, told: pd.DataFrame, split: ModelSplit
+) -> tuple[Finding, ...]:
+    """One finding for each pod, server and way in which its counters are not whole."""
+    gone = periods.iloc[silent].assign(period=silent, why="no sample of a counter that has samples at other times")
+    rows = lacking.merge(periods.assign(period=np.arange(len(periods))), on="period")
+    there = told.groupby(["period", "model"]).kind.agg(lambda kinds: " and ".join(sorted(set(kinds))))
+    rows = rows.merge(there.rename("there").reset_index(), on=["period", "model"])
+    needed = pd.Series({s: " and ".join(k for k in kinds if kinds[k]) for s, kinds in split.servers.items()}, dtype=object)
+    rows = rows.assign(why=rows.server + " counts " + rows.there + " of a model and needs " + rows.server.map(needed))
+    both = pd.concat([gone, rows]) if len(rows) else gone
+    findings = []
+    for (namespace, pod, why), of_pod in both.groupby(["namespace", "pod", "why"]):
+        count = int(of_pod.period.nunique())
+        evidence = f"{why}, in {count} charge periods; there the rows go by the model's label"
+        period = (from_ms(of_pod.start_ms.min()), from_ms(of_pod.end_ms.max()))
+        findings.append(Finding(Code.MODEL_COUNTERS_MISSING, Severity.WARNING, f"{namespace}/{pod}", evidence, period, count))
+    return tuple(findings)
+
+
+@dataclass(frozen=True)
+class Divided:
+    """Rows after the split: the row each comes from, its share (-1: not split), its money, and its part of the row's measures."""
+
+    row: Int64
+    share: Int64
+    nanos: Int64
+    part: npt.NDArray[np.float64]
+
+
+def divide(holder: Int64, nanos: Int64, shares: Shares) -> Divided:
+    """Each row over the models of its holder: used, overhead and idle each by largest remainder, in order of the models' names.
+
+    Args:
+        holder: number of each row's holder.
+        nanos: used, overhead and idle nanos, shape (rows, 3).
+        shares: the weights.
+    """
+    if not len(shares.holder):
+        return Divided(np.arange(len(holder)), np.full(len(holder), -1), nanos, np.ones(len(holder)))
+    count = np.bincount(shares.holder, minlength=int(holder.max(initial=-1)) + 1)
+    first = np.cumsum(count) - count
+    parts = np.maximum(count[holder], 1)
+    offsets = np.concatenate(([0], np.cumsum(parts)))
+    row = np.repeat(np.arange(len(holder)), parts)
+    share = first[holder][row] + np.arange(len(row)) - offsets[row]
+    share = np.where(count[holder][row] > 0, share, -1)
+    high, low = np.append(shares.high, [0])[share], np.append(shares.low, [1])[share]
+    money = np.stack([divide_groups(np.ascontiguousarray(nanos[:, c]), offsets, high, low) for c in range(3)], axis=1)
+    weight = wide.to_float(high, low)
+    part = weight / np.add.reduceat(weight, offsets[:-1])[row] if len(row) else weight
+    return Divided(row, share, money, part)
