@@ -22,6 +22,7 @@ from pipelines.settings import NodeEntry
 
 _NONE = -1
 """No configured entry."""
+_TYPES = {"from_ms": "int64", "until_ms": "int64", "seen_from_ms": "float64", "seen_until_ms": "float64", "entry": "int64"}
 
 
 def build_nodes(
@@ -46,11 +47,11 @@ def build_nodes(
     table = as_table(inventory)
     sights = node_sights(table)
     stays = _stays(sights, {n.name for n in configured if n.provider_id})
-    stays["entry"] = stays.node.map({n.name: k for k, n in enumerate(configured)}).fillna(_NONE).astype("int64")
+    stays["entry"] = stays.node.map({n.name: k for k, n in enumerate(configured)}).fillna(_NONE)
     stays = _with_created(stays, table)
     stays = pd.concat([stays, _configured_stays(configured, set(stays.node), sights)], ignore_index=True)
     stays = pd.concat([stays, _bare(set(seen) - set(stays.node))], ignore_index=True)
-    stays = stays.sort_values(["node", "from_ms", "node_id"], ignore_index=True)
+    stays = stays.astype(_TYPES).sort_values(["node", "from_ms", "node_id"], ignore_index=True)
     return _table(stays, configured, facts_at(stays, table), capacity(table), types or instance_types(), max_hold_ms)
 
 

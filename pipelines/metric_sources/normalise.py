@@ -88,10 +88,9 @@ class InfoReducer:
         stretches = self._stretches.setdefault(key, [])
         breaks = np.flatnonzero(self._apart(metric, times[:-1], values[:-1], times[1:], values[1:]))
         firsts, lasts = np.concatenate(([0], breaks + 1)), np.concatenate((breaks, [len(times) - 1]))
-        for first, last in zip(
-            times[firsts].tolist(), zip(times[lasts].tolist(), values[lasts].tolist(), strict=True), strict=True
-        ):
-            start, (end, value) = first, last
+        starts, ends, told = times[firsts].tolist(), times[lasts].tolist(), values[lasts].tolist()
+        for first, end, value in zip(starts, ends, told, strict=True):
+            start = first
             if stretches and not self._apart(metric, stretches[-1][1], stretches[-1][2], start, value):
                 start = stretches.pop()[0]
             stretches.append((start, end, value))
