@@ -16,7 +16,17 @@ from allocation.schemas import NODES, conform
 from allocation.times import time_column, to_ms
 from pipelines.inventory.catalogue import InstanceType, instance_types
 from pipelines.inventory.node_facts import capacity, facts_at
-from pipelines.inventory.stretches import EARLIEST, LATEST, LATEST_MS, Int64, Inventory, Stretches, as_table, numbered
+from pipelines.inventory.stretches import (
+    EARLIEST,
+    LATEST,
+    LATEST_MS,
+    Int64,
+    Inventory,
+    Stretches,
+    as_table,
+    numbered,
+    text_column,
+)
 from pipelines.inventory.timeline import changes
 from pipelines.settings import NodeEntry
 
@@ -70,7 +80,7 @@ def _stays(sights: pd.DataFrame, named_by_file: set[str]) -> pd.DataFrame:
     named = {*named_by_file, *sights.node[sights.provider_id != ""]}
     telling = sights[(sights.provider_id != "") | ~sights.node.isin(named)].sort_values("first_ms", ignore_index=True)
     telling["machine"] = telling.provider_id.where(telling.provider_id != "", telling.node)
-    name, machine = (numbered([pa.array(telling[c], pa.string())]) for c in ("node", "machine"))
+    name, machine = (numbered([text_column(telling[c])]) for c in ("node", "machine"))
     said = changes(name, telling.first_ms.to_numpy(np.int64), telling.last_ms.to_numpy(np.int64), machine)
     until = said.groupby("group").at_ms.shift(-1).fillna(LATEST_MS).astype("int64")
     latest = telling.assign(group=name, content=machine)
@@ -135,16 +145,16 @@ def _table(
     memory = _said(entry, [e.gpu_memory for e in configured])
     gpus = _said(entry, [e.gpus for e in configured]).fillna(kind.map({k: t.gpus for k, t in types.items()})).fillna(facts.gpus)
     nameplate = kind.map({k: t.gpu_memory_bytes for k, t in types.items()})
-    ids = pa.array(stays.node_id, pa.string())
+    ids = text_column(stays.node_id)
     columns = {
-        "node": pa.array(stays.node, pa.string()),
+        "node": text_column(stays.node),
         "node_id": ids,
         "node_key": node_keys(ids),
         "alive_from": time_column(stays.from_ms.to_numpy(np.int64)),
         "alive_until": time_column(stays.until_ms.to_numpy(np.int64)),
         "seen_from": _moments(stays.seen_from_ms),
         "seen_until": _moments(stays.seen_until_ms + max_hold_ms),
-        "instance_type": pa.array(kind, pa.string(), from_pandas=True),
+        "instance_type": text_column(kind),
         "gpus": _whole(gpus),
         "gpu_memory_bytes": _whole(memory.fillna(nameplate).fillna(facts.gpu_memory_bytes)),
         "gpu_memory_configured": pa.array(memory.notna().to_numpy(np.bool_)),
@@ -152,7 +162,7 @@ def _table(
         "gpu_resources": _whole(stays.node.map(resources)),
         "gpu_replicas": _whole(facts.gpu_replicas),
     }
-    columns |= {n: pa.array(facts[n], pa.string(), from_pandas=True) for n in ("gpu_product", "sharing_strategy", "mig_strategy")}
+    columns |= {n: text_column(facts[n]) for n in ("gpu_product", "sharing_strategy", "mig_strategy")}
     return conform(pa.table(columns), NODES, source="inventory")
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from pipelines.inventory.node_facts import COUNTED
 from pipelines.inventory.pod_sights import PodSights, latest
+from pipelines.inventory.stretches import text_column
 
 _ACCELERATOR = re.compile(r"(nvidia_com|amd_com|gpu_intel_com|volcano_sh_vgpu|k8s_amazonaws_com_vgpu|aliyun_com_gpu)(_\w+)?")
 _MEMORY_MIB = ("nvidia_com_gpumem", "volcano_sh_vgpu_memory")
@@ -33,7 +34,7 @@ def request_maps(requests: pd.DataFrame, pods: int) -> pa.Array:
     """Each pod's requests as a map from resource to the sum over its containers."""
     sums = requests.groupby(["pod", "resource"], as_index=False).value.sum()
     offsets = np.searchsorted(sums.pod.to_numpy(np.int64), np.arange(pods + 1)).astype(np.int32)
-    return pa.MapArray.from_arrays(offsets, pa.array(sums.resource, pa.string()), pa.array(sums.value, pa.float64()))
+    return pa.MapArray.from_arrays(offsets, text_column(sums.resource), pa.array(sums.value, pa.float64()))
 
 
 def requested_gpus(requests: pd.DataFrame, pods: int) -> "pd.Series[float]":
@@ -79,4 +80,4 @@ def claims(sights: PodSights, pods: int) -> pa.Array:
     said = sights.of("kube_pod_resourceclaim_info", "resourceclaim_name")
     said = said[said.resourceclaim_name != ""].drop_duplicates(key).sort_values(key)
     offsets = np.searchsorted(said.pod.to_numpy(np.int64), np.arange(pods + 1)).astype(np.int32)
-    return pa.ListArray.from_arrays(offsets, pa.array(said.resourceclaim_name, pa.string()))
+    return pa.ListArray.from_arrays(offsets, text_column(said.resourceclaim_name))

@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.inventory.stretches import Int64, Stretches, numbered
+from pipelines.inventory.stretches import Int64, Stretches, numbered, text_column
 from pipelines.metric_sources.base import INVENTORY_METRICS
 
 POD_METRICS = tuple(metric for metric in INVENTORY_METRICS if metric.startswith("kube_pod_"))
@@ -31,7 +31,7 @@ class PodSights:
         names = pa.table([text.take(pa.array(distinct)) for text in texts], _KEY)
         sights["pod"] = _in_order(names)[number]
         ordered = names.sort_by([(name, "ascending") for name in _KEY]).to_pandas()
-        ordered["name"] = numbered([pa.array(ordered.namespace, pa.string()), pa.array(ordered.pod, pa.string())])
+        ordered["name"] = numbered([text_column(ordered.namespace), text_column(ordered.pod)])
         ordered = ordered.join(sights.groupby("pod").agg(first_ms=("first_ms", "min"), last_ms=("last_ms", "max")))
         sights = _placed(sights, ordered)
         kept = np.sort(sights.pod.unique())

@@ -15,7 +15,7 @@ from pipelines.inventory.pod_labels import label_versions
 from pipelines.inventory.pod_lives import lives
 from pipelines.inventory.pod_requests import claims, declared, gpu_group, gpu_requests, request_maps, requested_gpus
 from pipelines.inventory.pod_sights import PodSights, latest
-from pipelines.inventory.stretches import Inventory, Stretches, as_table
+from pipelines.inventory.stretches import Inventory, Stretches, as_table, text_column
 
 _NO_OWNER = ("", "<none>")
 _ROLLED_UP = {"ReplicaSet": ("kube_replicaset_owner", "replicaset"), "Job": ("kube_job_owner", "job_name")}
@@ -39,21 +39,21 @@ def build_pods(inventory: Inventory) -> pa.Table:
     kind, name = _owners(sights, table)
     memory, fraction = declared(sights, requests)
     columns = {
-        "namespace": pa.array(pods.namespace, pa.string()),
-        "pod": pa.array(pods.pod, pa.string()),
-        "pod_uid": pa.array(pods.pod_uid, pa.string()),
-        "node": _text(_nodes(sights)),
+        "namespace": text_column(pods.namespace),
+        "pod": text_column(pods.pod),
+        "pod_uid": text_column(pods.pod_uid),
+        "node": text_column(_nodes(sights)),
         "seen_from": time_column(pods.first_ms.to_numpy(np.int64)),
         "seen_until": time_column(pods.last_ms.to_numpy(np.int64)),
         "started_at": _moments(life.started_ms),
         "ended_at": _moments(life.ended_ms),
-        "workload_kind": _text(kind),
-        "workload_name": _text(name),
+        "workload_kind": text_column(kind),
+        "workload_name": text_column(name),
         "gpu_requests": request_maps(requests, len(pods)),
         "requested_gpus": pa.array(requested_gpus(requests, len(pods)), from_pandas=True),
         "declared_memory_bytes": pa.array(memory.astype("Int64"), pa.int64()),
         "declared_fraction": pa.array(fraction, from_pandas=True),
-        "gpu_group": _text(gpu_group(sights)),
+        "gpu_group": text_column(gpu_group(sights)),
         "resource_claims": claims(sights, len(pods)),
         "namespace_labels": _namespace_labels(table, pods.namespace),
     }
@@ -108,10 +108,6 @@ def _namespace_labels(table: pa.Table, namespaces: "pd.Series[str]") -> pa.Array
     said = said.sort_values(["last_ms", "first_ms", "number"]).drop_duplicates("namespace", keep="last")
     row = namespaces.map(said.set_index("namespace").row).fillna(len(series)).astype("int64")
     return maps.take(pa.array(row.to_numpy()))
-
-
-def _text(values: "pd.Series[str]") -> pa.Array:
-    return pa.array(values.astype("object"), pa.string(), from_pandas=True)
 
 
 def _moments(ms: "pd.Series[float]") -> pa.Array:

@@ -51,6 +51,12 @@ def _texts(values: list[str]) -> pa.Array:
         return pa.array([v.encode("utf-8", "replace").decode("utf-8") for v in values], pa.string())
 
 
+def text_column(values: "pd.Series[str]") -> pa.Array:
+    """A text column in one piece, null where it says nothing."""
+    column = pa.array(values, pa.string(), from_pandas=True)
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
 def as_table(inventory: Inventory) -> pa.Table:
     """The inventory as a table, without what cannot be: times before the epoch, a last sight before the first."""
     table = inventory if isinstance(inventory, pa.Table) else inventory_table(inventory)
@@ -137,7 +143,7 @@ class Stretches:
         said = pd.DataFrame({"row": self._row[entries], "value": self._values.take(pa.array(entries)).to_pandas()})
         said = said[said.value != ""].drop_duplicates().sort_values(["row", "value"])
         offsets = np.searchsorted(said.row.to_numpy(np.int64), np.arange(len(self) + 1))
-        lists = pa.ListArray.from_arrays(offsets.astype(np.int32), pa.array(said.value, pa.string()))
+        lists = pa.ListArray.from_arrays(offsets.astype(np.int32), text_column(said.value))
         return pc.binary_join(lists, ",")
 
 
