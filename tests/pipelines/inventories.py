@@ -20,7 +20,7 @@ def ms(minutes: float) -> int:
     return round(at(minutes).timestamp() * 1000)
 
 
-def info(metric: str, first: float, last: float, value: float = 1, **labels: str) -> InfoSeries:
+def info(metric: str, first: float, last: float, value: float = 1, /, **labels: str) -> InfoSeries:
     """A stretch from one minute of the day to another."""
     return InfoSeries(metric, labels, ms(first), ms(last), value)
 

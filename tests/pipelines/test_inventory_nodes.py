@@ -1,5 +1,6 @@
 """What nodes carry, by configuration, catalogue and labels; machines over time; contradictions."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 from allocation.errors import SettingsError
 from allocation.findings import Code
-from pipelines.inventory import EARLIEST, LATEST, build_nodes, catalogue, disagreements, instance_types
+from pipelines.inventory import EARLIEST, LATEST, InstanceType, build_nodes, catalogue, disagreements, instance_types
 from pipelines.metric_sources.base import InfoSeries
 from pipelines.settings import InstanceTypeEntry, NodeEntry, load_settings
 from tests.pipelines.inventories import HOLD_MS, at, info, reduced
@@ -23,8 +24,10 @@ FEATURES = {
 }
 
 
-def nodes(series: list[InfoSeries], *configured: NodeEntry, **more: Any) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = build_nodes(series, configured, more.pop("seen", []), HOLD_MS, **more).to_pylist()
+def nodes(
+    series: list[InfoSeries], *configured: NodeEntry, seen: Sequence[str] = (), types: Mapping[str, InstanceType] | None = None
+) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = build_nodes(series, configured, seen, HOLD_MS, types).to_pylist()
     return rows
 
 
