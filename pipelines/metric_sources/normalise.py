@@ -108,11 +108,11 @@ class InfoReducer:
         """All stretches, in the order of metric, labels and time."""
         several = self._of_several_versions()
         ordered = sorted((metric, sorted(labels), found) for (metric, labels), found in self._stretches.items())
-        return [
-            InfoSeries(metric, dict(labels), *stretch)
-            for metric, labels, found in ordered
-            for stretch in (found if metric not in _VERSIONED or _whose(labels) in several[metric] else self._joined(found))
-        ]
+        told = []
+        for metric, labels, found in ordered:
+            one = metric in _VERSIONED and _whose(metric, labels) not in several[metric]
+            told += [InfoSeries(metric, dict(labels), *stretch) for stretch in (self._joined(found) if one else found)]
+        return told
 
     def _of_several_versions(self) -> dict[str, set[_Labels]]:
         """Pods and nodes of which a metric says several things."""
@@ -120,7 +120,7 @@ class InfoReducer:
         several: dict[str, set[_Labels]] = {metric: set() for metric in _VERSIONED}
         for metric, labels in self._stretches:
             if metric in _VERSIONED:
-                whose = _whose(labels)
+                whose = _whose(metric, labels)
                 what = frozenset(pair for pair in labels if pair[0].startswith(_VERSIONED[metric]))
                 if told[metric].setdefault(whose, what) != what:
                     several[metric].add(whose)
@@ -134,9 +134,11 @@ class InfoReducer:
         return joined
 
 
-def _whose(labels: Iterable[tuple[str, str]]) -> _Labels:
-    """The pod or node that labels of kube-state-metrics are about."""
-    return frozenset(pair for pair in labels if pair[0].removeprefix("exported_") in ("namespace", "pod", "uid", "node"))
+def _whose(metric: str, labels: Iterable[tuple[str, str]]) -> _Labels:
+    """The pod or node that labels of kube-state-metrics are about; where a server moved its labels aside, by those."""
+    names = ("node",) if metric.startswith("kube_node_") else ("namespace", "pod", "uid")
+    told = dict(labels)
+    return frozenset((name, told.get(f"exported_{name}") or told.get(name, "")) for name in names)
 
 
 def node_groups(nodes: Sequence[str], size: int) -> Iterator[tuple[str, ...]]:

@@ -87,6 +87,15 @@ def test_the_last_label_of_an_hour_is_known_through_the_reducer() -> None:
     assert versions(*series) == [(EARLIEST, "a", None), (at(50), "b", None), (at(60), "a", None)]
 
 
+def test_the_last_label_of_an_hour_is_known_where_the_server_moved_labels_and_the_scraped_pod_changed() -> None:
+    moved = {"exported_namespace": "ml", "exported_pod": "t-0", "uid": "u1", "namespace": "monitoring"}
+    series = reduced(
+        ("kube_pod_labels", {**moved, "pod": "ksm-1", "label_team": "a"}, [0, 10, 20, 30, 40, 60, 70]),
+        ("kube_pod_labels", {**moved, "pod": "ksm-2", "label_team": "b"}, [50]),
+    )
+    assert versions(*series) == [(EARLIEST, "a", None), (at(50), "b", None), (at(60), "a", None)]
+
+
 def test_one_label_set_is_one_stretch_over_hours() -> None:
     (stretch,) = reduced(("kube_pod_labels", {**POD, "label_team": "a"}, list(range(0, 240, 10))))
     assert (stretch.first_ms, stretch.last_ms) == (ms(0), ms(230))
