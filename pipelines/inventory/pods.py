@@ -39,9 +39,7 @@ def build_pods(inventory: Inventory) -> pa.Table:
     kind, name = _owners(sights, table)
     memory, fraction = declared(sights, requests)
     columns = {
-        "namespace": text_column(pods.namespace),
-        "pod": text_column(pods.pod),
-        "pod_uid": text_column(pods.pod_uid),
+        **{name: text_column(pods[name]) for name in ("namespace", "pod", "pod_uid")},
         "node": text_column(_nodes(sights)),
         "seen_from": time_column(pods.first_ms.to_numpy(np.int64)),
         "seen_until": time_column(pods.last_ms.to_numpy(np.int64)),
