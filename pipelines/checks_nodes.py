@@ -13,7 +13,7 @@ from allocation.schemas import TIME
 from allocation.scope import GPU_FAMILIES
 from pipelines.checks import Check, Status, count, some
 from pipelines.checks_metrics import SeriesSeen
-from pipelines.inventory import build_nodes, instance_types
+from pipelines.inventory import InstanceType, build_nodes, instance_types
 from pipelines.metric_sources.base import Window
 from pipelines.settings import ClusterEntry
 
@@ -36,12 +36,14 @@ class ClusterNodes:
     without_gpu: frozenset[str]
 
 
-def nodes_of(cluster: ClusterEntry, seen: Sequence[SeriesSeen], max_hold_ms: int) -> ClusterNodes:
+def nodes_of(
+    cluster: ClusterEntry, seen: Sequence[SeriesSeen], max_hold_ms: int, types: Mapping[str, InstanceType]
+) -> ClusterNodes:
     """The machines that the cluster's sources and ``nodes:`` tell of."""
     names = frozenset().union(*(s.nodes for s in seen))
     series = [info for s in seen for info in s.inventory]
     window = Window(min(s.window.start for s in seen), max(s.window.end for s in seen))
-    table = build_nodes(series, cluster.nodes, names, max_hold_ms)
+    table = build_nodes(series, cluster.nodes, names, max_hold_ms, types)
     alive = pc.and_(
         pc.less(table["alive_from"], pa.scalar(window.end, TIME)),
         pc.greater(table["alive_until"], pa.scalar(window.start, TIME)),

@@ -17,6 +17,7 @@ from pipelines.checks_bills import BillDays, check_bill
 from pipelines.checks_labels import check_inventory, check_labels
 from pipelines.checks_metrics import Moment, SeriesSeen, check_source, spoken
 from pipelines.checks_nodes import ClusterNodes, billed_machines, check_claims, check_join, check_strangers, nodes_of
+from pipelines.inventory import catalogue
 from pipelines.metric_sources.base import Window
 from pipelines.settings import ClusterEntry, Settings, day_start
 from pipelines.storage import TableStore
@@ -118,7 +119,7 @@ def _cluster(
         checks += check_labels(cluster.name, settings.owners, series, where)
     if len(seen) < len(cluster.metrics) or not seen:
         return [*checks, _unjoined(cluster, where, "not all series could be read", "See the checks of metrics.")], None
-    nodes = nodes_of(cluster, seen, settings.policy.max_hold)
+    nodes = nodes_of(cluster, seen, settings.policy.max_hold, catalogue(settings.instance_types))
     if not moment.from_bill:
         what = f"there is no bill line to join {count(len(nodes.with_series), 'node', 'nodes')} with series to"
         return [*checks, _unjoined(cluster, where, what, "See the checks of bills.")], nodes

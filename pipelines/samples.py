@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from allocation.errors import ChargebackError
 from allocation.findings import Finding, as_json, from_json
-from allocation.schemas import INVENTORY, SAMPLES
-from pipelines.inventory import build_nodes, build_pods, disagreements
-from pipelines.metric_sources.base import InfoSeries, MetricSource, Window
+from allocation.schemas import SAMPLES
+from pipelines.inventory import build_nodes, build_pods, catalogue, disagreements, inventory_table
+from pipelines.metric_sources.base import MetricSource, Window
 from pipelines.metric_sources.model_servers import gather, metrics_of
 from pipelines.metric_sources.registry import load_metric_source
 from pipelines.owner_entries import ModelSplitEntry
@@ -90,7 +90,7 @@ def _ask(
     """Asks the sources and replaces the samples, unless they tell too much less than before."""
     sources = sources_of(cluster, settings)
     nodes = sorted({n for source in sources for n in source.nodes(window)})
-    inventory = _inventory_table([s for source in sources for s in source.inventory(window)])
+    inventory = inventory_table([s for source in sources for s in source.inventory(window)])
     told = _Told(settings.policy)
     beside = {"inventory": inventory}
     detail: dict[str, object] = {}
@@ -121,9 +121,9 @@ def _derive(
     reused: bool,
 ) -> Fetched:
     """Nodes and pods from what was kept and what is configured now."""
-    series = _info_series(inventory)
     names = [str(n) for n in _list(detail["nodes"])]
-    nodes, pods = build_nodes(series, cluster.nodes, names, settings.policy.max_hold), build_pods(series)
+    types = catalogue(settings.instance_types)
+    nodes, pods = build_nodes(inventory, cluster.nodes, names, settings.policy.max_hold, types), build_pods(inventory)
     for name, table in (("nodes", nodes), ("pods", pods)):
         written = store.read(name, partition)
         if written is None or not written.equals(table):
@@ -131,25 +131,13 @@ def _derive(
     digest = hashlib.sha256(str(detail["fingerprint"]).encode())
     for table in (nodes, pods):
         digest.update(json.dumps(table.to_pylist(), sort_keys=True, default=str).encode())
-    findings = (*(from_json(told) for told in _list(detail["findings"])), *disagreements(series, cluster.nodes))
+    findings = (*(from_json(told) for told in _list(detail["findings"])), *disagreements(inventory, cluster.nodes))
     counters = str(detail.get("counters", ""))
     return Fetched(digest.hexdigest(), str(detail["fingerprint"]), tuple(names), findings, reused, counters)
 
 
 def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _inventory_table(series: Sequence[InfoSeries]) -> pa.Table:
-    rows = [
-        {"metric": s.metric, "labels": sorted(s.labels.items()), "first_ms": s.first_ms, "last_ms": s.last_ms, "value": s.value}
-        for s in series
-    ]
-    return pa.Table.from_pylist(rows, schema=INVENTORY.arrow())
-
-
-def _info_series(table: pa.Table) -> list[InfoSeries]:
-    return [InfoSeries(r["metric"], dict(r["labels"]), r["first_ms"], r["last_ms"], r["value"]) for r in table.to_pylist()]
 
 
 class _Told:

@@ -141,6 +141,13 @@ class NodeEntry(_Section):
     alive_until: Instant | None = Field(default=None, alias="until")
 
 
+class InstanceTypeEntry(_Section):
+    """What a machine type carries, where the catalogue does not know it or says it otherwise."""
+
+    gpus: int = Field(ge=1, le=1000)
+    gpu_memory: Bytes
+
+
 class ClusterEntry(_Section):
     """One Kubernetes cluster."""
 
@@ -213,6 +220,7 @@ class Settings(BaseSettings):
     policy: PolicyEntry = PolicyEntry()
     owners: OwnersEntry = OwnersEntry()
     storage: StorageEntry = StorageEntry()
+    instance_types: dict[str, InstanceTypeEntry] = Field(default_factory=dict)
 
     @classmethod
     def settings_customise_sources(

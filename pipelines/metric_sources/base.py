@@ -48,7 +48,8 @@ class Shard:
 class InfoSeries:
     """A series of kube-state-metrics reduced to a stretch: when these labels were first and last seen, and the last value.
 
-    ``labels`` are without ``__name__``. A series that was away for longer than ``max_gap`` gives two stretches.
+    ``labels`` are without ``__name__``. A series that was away for longer than ``max_gap`` gives two stretches, and so does a
+    time that changed. Where several label sets of one pod or node came and went, each is told hour by hour.
     """
 
     metric: str
@@ -60,16 +61,23 @@ class InfoSeries:
 
 INVENTORY_METRICS = (
     "kube_node_info",
+    "kube_node_created",
     "kube_node_labels",
     "kube_node_status_capacity",
+    "kube_namespace_labels",
     "kube_pod_info",
+    "kube_pod_created",
     "kube_pod_labels",
     "kube_pod_annotations",
     "kube_pod_owner",
+    "kube_replicaset_owner",
+    "kube_job_owner",
     "kube_pod_start_time",
     "kube_pod_completion_time",
+    "kube_pod_status_phase",
+    "kube_pod_container_state_started",
     "kube_pod_container_resource_requests",
-    "kube_namespace_labels",
+    "kube_pod_resourceclaim_info",
 )
 """The series that the inventory is built from; each may be absent."""
 

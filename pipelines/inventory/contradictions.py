@@ -1,0 +1,101 @@
+"""Where what the cluster says contradicts the configuration or itself. Nothing here changes a figure.
+
+The cluster is believed before the configuration, and of two samples the later one.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pandas as pd
+
+from allocation.findings import Code, Finding, Severity
+from allocation.times import from_ms
+from pipelines.inventory.nodes import node_sights
+from pipelines.inventory.pod_lives import lives
+from pipelines.inventory.pod_sights import PodSights
+from pipelines.inventory.stretches import Inventory, as_table
+from pipelines.settings import NodeEntry
+
+_TOLD = 4
+"""How many of several values a finding names."""
+
+
+def disagreements(inventory: Inventory, configured: Sequence[NodeEntry]) -> list[Finding]:
+    """What contradicts the configuration (``node_not_as_configured``) or itself (``contradicting_inventory``).
+
+    Itself: one node name with two machines at one time, one machine under two names at one time, one pod uid on two nodes,
+    a pod that ended before it started.
+    """
+    table = as_table(inventory)
+    sights = node_sights(table)
+    sights = sights[sights.provider_id != ""]
+    pods = PodSights(table)
+    return [
+        *_not_as_configured(sights, configured),
+        *_at_once(sights, "node", "provider_id", "has the machines"),
+        *_at_once(sights, "provider_id", "node", "is the machine of the nodes"),
+        *_on_two_nodes(pods),
+        *_ended_early(pods),
+    ]
+
+
+def _not_as_configured(sights: pd.DataFrame, configured: Sequence[NodeEntry]) -> list[Finding]:
+    told = sights[sights.node.isin([entry.name for entry in configured])].groupby("node").provider_id.unique()
+    return [
+        Finding(
+            Code.NODE_NOT_AS_CONFIGURED,
+            Severity.WARNING,
+            entry.name,
+            f"nodes: says {entry.provider_id}, kube_node_info {', '.join(sorted(told[entry.name]))}, which is believed",
+        )
+        for entry in configured
+        if entry.provider_id and entry.name in told.index and entry.provider_id not in told[entry.name]
+    ]
+
+
+def _at_once(sights: pd.DataFrame, key: str, value: str, says: str) -> Iterator[Finding]:
+    """A finding for each key that has two values at one time."""
+    lives_of = sights.groupby([key, value], as_index=False).agg(first_ms=("first_ms", "min"))
+    several = sights[sights[key].isin(lives_of[key][lives_of[key].duplicated()])].sort_values([key, "first_ms", "last_ms", value])
+    before = several.groupby(key)
+    overlap = np.minimum(before.last_ms.cummax().groupby(several[key]).shift(), several.last_ms) - several.first_ms
+    other = before[value].shift()
+    clash = several.assign(overlap_ms=overlap)[(overlap > 0) & (several[value] != other)]
+    for name, rows in clash.groupby(key):
+        values = several[several[key] == name][value].unique()
+        start, length = from_ms(int(rows.first_ms.min())), int(rows.overlap_ms.max())
+        evidence = f"kube_node_info: {name} {says} {_some(values)} at one time, for {length / 1000:g} s; the later sample wins"
+        period = (start, from_ms(int((rows.first_ms + rows.overlap_ms).max())))
+        subject = str(name) if key == "node" else str(rows[value].iloc[0])
+        yield Finding(Code.CONTRADICTING_INVENTORY, Severity.WARNING, subject, evidence, period, len(rows))
+
+
+def _on_two_nodes(sights: PodSights) -> Iterator[Finding]:
+    told = sights.of("kube_pod_info", "node")
+    told = told[(told.node != "") & (sights.pods.pod_uid.to_numpy() != "")[told.pod]].sort_values(["last_ms", "first_ms", "node"])
+    places = told.drop_duplicates(["pod", "node"])
+    several = told[told.pod.isin(places.pod[places.pod.duplicated()])]
+    for pod, rows in several.groupby("pod"):
+        uid, nodes = sights.pods.pod_uid[pod], rows.node.drop_duplicates(keep="last")
+        evidence = f"kube_pod_info: uid {uid} is on the nodes {_some(nodes)}; the later sample wins: {nodes.iloc[-1]}"
+        period = (from_ms(int(rows.first_ms.min())), from_ms(int(rows.last_ms.max())))
+        yield Finding(Code.CONTRADICTING_INVENTORY, Severity.WARNING, _name(sights, pod), evidence, period, len(nodes))
+
+
+def _ended_early(sights: PodSights) -> Iterator[Finding]:
+    life = lives(sights)
+    for pod, row in life[life.ended_early_ms.notna()].iterrows():
+        start, end = (from_ms(int(ms)).isoformat() for ms in (row.started_ms, row.ended_early_ms))
+        evidence = f"the pod's end {end} lies before its start {start}; the end is not believed"
+        yield Finding(Code.CONTRADICTING_INVENTORY, Severity.WARNING, _name(sights, pod), evidence)
+
+
+def _name(sights: PodSights, pod: object) -> str:
+    row = sights.pods.loc[pod]
+    return f"{row.namespace}/{row.pod}"
+
+
+def _some(values: Sequence[str]) -> str:
+    names = list(values)
+    more = f" and {len(names) - _TOLD} more" if len(names) > _TOLD else ""
+    return ", ".join(names[:_TOLD]) + more

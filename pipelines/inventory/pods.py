@@ -1,0 +1,113 @@
+"""The table ``pods``: who lived when and where, whose they are, and what they asked for.
+
+Here belong a pod's identity, node and owner; its life is in `pod_lives`, its requests in `pod_requests`, the versions of its
+labels in `pod_labels`. A pod that is no longer seen has not therefore ended: kube-state-metrics may be what is away.
+"""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from allocation.schemas import PODS, conform
+from allocation.times import time_column
+from pipelines.inventory.pod_labels import label_versions
+from pipelines.inventory.pod_lives import lives
+from pipelines.inventory.pod_requests import claims, declared, gpu_group, gpu_requests, request_maps, requested_gpus
+from pipelines.inventory.pod_sights import PodSights, latest
+from pipelines.inventory.stretches import Inventory, Stretches, as_table, text_column
+
+_NO_OWNER = ("", "<none>")
+_ROLLED_UP = {"ReplicaSet": ("kube_replicaset_owner", "replicaset"), "Job": ("kube_job_owner", "job_name")}
+"""Kinds of owners that have an owner themselves: the series that names it, and its label for their own name."""
+
+
+def build_pods(inventory: Inventory) -> pa.Table:
+    """The table ``pods``: one row a pod and version of its labels and annotations.
+
+    What series without a uid say of a pod goes to the pod of that name which had come last when they were seen, as far as no
+    series with its uid says it. Several replicas of kube-state-metrics say things once; where they disagree, the later sample
+    wins.
+
+    Args:
+        inventory: the table ``inventory``, or its series.
+    """
+    table = as_table(inventory)
+    sights = PodSights(table)
+    pods = sights.pods
+    life, requests = lives(sights), gpu_requests(sights)
+    kind, name = _owners(sights, table)
+    memory, fraction = declared(sights, requests)
+    columns = {
+        **{name: text_column(pods[name]) for name in ("namespace", "pod", "pod_uid")},
+        "node": text_column(_nodes(sights)),
+        "seen_from": time_column(pods.first_ms.to_numpy(np.int64)),
+        "seen_until": time_column(pods.last_ms.to_numpy(np.int64)),
+        "started_at": _moments(life.started_ms),
+        "ended_at": _moments(life.ended_ms),
+        "workload_kind": text_column(kind),
+        "workload_name": text_column(name),
+        "gpu_requests": request_maps(requests, len(pods)),
+        "requested_gpus": pa.array(requested_gpus(requests, len(pods)), from_pandas=True),
+        "declared_memory_bytes": pa.array(memory.astype("Int64"), pa.int64()),
+        "declared_fraction": pa.array(fraction, from_pandas=True),
+        "gpu_group": text_column(gpu_group(sights)),
+        "resource_claims": claims(sights, len(pods)),
+        "namespace_labels": _namespace_labels(table, pods.namespace),
+    }
+    versions, labels, annotations = label_versions(sights)
+    of_pod = pa.array(versions.pod.to_numpy(np.int64))
+    rows = {column: values.take(of_pod) for column, values in columns.items()}
+    rows |= {"labels_from": time_column(versions.from_ms.to_numpy(np.int64)), "labels": labels, "annotations": annotations}
+    return conform(pa.table(rows), PODS, source="inventory")
+
+
+def _nodes(sights: PodSights) -> "pd.Series[str]":
+    """Each pod's node; a pending pod's is not known yet."""
+    told = latest(sights.of("kube_pod_info", "node"), "node", len(sights.pods))
+    return told.fillna(latest(sights.of("kube_pod_container_resource_requests", "node"), "node", len(sights.pods)))
+
+
+def _owners(sights: PodSights, table: pa.Table) -> tuple["pd.Series[str]", "pd.Series[str]"]:
+    """Kind and name of each pod's topmost known owner; the controller before other owners."""
+    owned = sights.of("kube_pod_owner", "owner_kind", "owner_name", "owner_is_controller")
+    made = sights.of("kube_pod_info", "created_by_kind", "created_by_name").rename(
+        columns={"created_by_kind": "owner_kind", "created_by_name": "owner_name"}
+    )
+    ranked = pd.concat([made.assign(rank=0), owned.assign(rank=1 + (owned.owner_is_controller == "true"))], ignore_index=True)
+    ranked = ranked[~ranked.owner_kind.isin(_NO_OWNER) & ~ranked.owner_name.isin(_NO_OWNER)]
+    ranked = ranked.sort_values(["rank", "last_ms", "first_ms", "owner_kind", "owner_name"]).drop_duplicates("pod", keep="last")
+    owner = ranked.set_index("pod")[["owner_kind", "owner_name"]].astype("object").reindex(range(len(sights.pods)))
+    owner = owner.assign(namespace=sights.pods.namespace)
+    for kind, (metric, label) in _ROLLED_UP.items():
+        above = _above(table, metric, label)
+        found = owner.merge(above, how="left", left_on=["namespace", "owner_name"], right_on=["namespace", "name"])
+        rolled = ((owner.owner_kind == kind) & found.kind_above.notna()).to_numpy(np.bool_)
+        owner["owner_kind"] = owner.owner_kind.mask(rolled, found.kind_above.set_axis(owner.index))
+        owner["owner_name"] = owner.owner_name.mask(rolled, found.name_above.set_axis(owner.index))
+    return owner.owner_kind, owner.owner_name
+
+
+def _above(table: pa.Table, metric: str, label: str) -> pd.DataFrame:
+    """The owners of ReplicaSets or Jobs: ``namespace``, ``name``, ``kind_above``, ``name_above``, one row a name."""
+    series = Stretches(table, metric)
+    names = {"namespace": "namespace", "name": label, "kind_above": "owner_kind", "name_above": "owner_name"}
+    above = series.times().assign(**{column: series.label(of).astype("object") for column, of in names.items()})
+    above = above[~above.kind_above.isin(_NO_OWNER) & ~above.name_above.isin(_NO_OWNER)]
+    above = above.sort_values(["last_ms", "first_ms", "kind_above", "name_above"])
+    return above.drop_duplicates(["namespace", "name"], keep="last")[list(names)]
+
+
+def _namespace_labels(table: pa.Table, namespaces: "pd.Series[str]") -> pa.Array:
+    """The labels last seen on each pod's namespace; an empty map where none is known."""
+    series = Stretches(table, "kube_namespace_labels")
+    maps, number = series.content("label_")
+    said = series.times().assign(namespace=series.label("namespace"), number=number, row=np.arange(len(series)))
+    said = said.sort_values(["last_ms", "first_ms", "number"]).drop_duplicates("namespace", keep="last")
+    row = namespaces.map(said.set_index("namespace").row).fillna(len(series)).astype("int64")
+    return maps.take(pa.array(row.to_numpy()))
+
+
+def _moments(ms: "pd.Series[float]") -> pa.Array:
+    there = ms.notna().to_numpy()
+    return pc.if_else(pa.array(there), time_column(np.where(there, ms, 0).astype(np.int64)), None)
