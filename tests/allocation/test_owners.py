@@ -10,26 +10,21 @@ import pytest
 
 from allocation.owner_rules import Rule, check_rule
 from allocation.owners import Owners, assign
-from allocation.schemas import PODS, TEXT, TIME
+from allocation.schemas import PODS
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 HOUR = 3_600_000
 
 
-def pods_table(*pods: Mapping[str, object], versions: bool = False) -> pa.Table:
+def pods_table(*pods: Mapping[str, object]) -> pa.Table:
     """Table ``pods`` of what is named; seen from hour 0 unless said otherwise."""
     rows = []
     for pod in pods:
         row: dict[str, object] = dict.fromkeys(PODS.names)
         row |= {"namespace": "ns", "pod": "p", "pod_uid": "u", "labels": [], "annotations": []}
-        row |= {"seen_from": EPOCH, "seen_until": EPOCH + timedelta(days=1)}
+        row |= {"labels_from": EPOCH, "seen_from": EPOCH, "seen_until": EPOCH + timedelta(days=1)}
         rows.append({**row, **pod})
-    schema = PODS.arrow()
-    if "labels_from" not in schema.names and versions:
-        schema = schema.append(pa.field("labels_from", TIME))
-    if "namespace_labels" not in schema.names:
-        schema = schema.append(pa.field("namespace_labels", pa.map_(TEXT, TEXT)))
-    return pa.Table.from_pylist(rows, schema=schema)
+    return pa.Table.from_pylist(rows, schema=PODS.arrow())
 
 
 def hour(number: float) -> datetime:
@@ -163,7 +158,7 @@ def test_a_field_with_neither_list_nor_rule_is_null() -> None:
 
 def test_labels_are_those_last_seen_before_the_period_ended() -> None:
     versions = [{"labels": [("team", t)], "labels_from": hour(h)} for t, h in (("a", 0), ("b", 2), ("c", 2.5))]
-    pods = pods_table(*versions, versions=True)
+    pods = pods_table(*versions)
     rows = holders(*({"start_ms": h * HOUR, "end_ms": (h + 1) * HOUR} for h in range(4)))
     known = decided(rows, pods, Owners({"team": ("label:team",)}))
     assert [team for team, _ in known] == ["a", "a", "c", "c"], (
@@ -172,7 +167,7 @@ def test_labels_are_those_last_seen_before_the_period_ended() -> None:
 
 
 def test_a_period_before_all_versions_has_the_first() -> None:
-    pods = pods_table(*({"labels": [("team", t)], "labels_from": hour(h)} for t, h in (("b", 9), ("a", 5))), versions=True)
+    pods = pods_table(*({"labels": [("team", t)], "labels_from": hour(h)} for t, h in (("b", 9), ("a", 5))))
     assert decided(holders({}), pods, Owners({"team": ("label:team",)})) == [("a", "label:team")]
 
 
