@@ -96,8 +96,8 @@ def count_roles(profile: Profile, series: Iterable[tuple[str, Mapping[str, str]]
     counts = {(rule.role, rule.metric): 0 for rule in profile.rules}
     for metric, labels in series:
         for identity, _ in profile.identify(metric, labels, exported=metric in exported):
-            key = identity.role, identity.metric
-            counts[key] = counts.get(key, 0) + 1
+            if identity.node:
+                counts[identity.role, metric] = counts.get((identity.role, metric), 0) + 1
     return [RoleCount(role, metric, count) for (role, metric), count in counts.items()]
 
 
