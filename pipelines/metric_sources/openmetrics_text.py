@@ -34,10 +34,16 @@ class Exposition:
     series: NDArray[np.int64]
     times: NDArray[np.int64]
     values: NDArray[np.float64]
+    not_utf8: int = 0
+    """Lines with bytes that are no UTF-8."""
 
 
 def parse(data: bytes, file: str) -> Exposition:
-    """All samples of an OpenMetrics text; a missing end or time, or anything unreadable, is a ``SeriesError``."""
+    r"""All samples of an OpenMetrics text; a missing end or time, or anything unreadable, is a ``SeriesError``.
+
+    Bytes that are no UTF-8 are read as ``\xNN``, so that two texts which differ in them stay two.
+    """
+    data, strange = _as_utf8(data)
     lines, numbers = _sample_lines(data, file)
     parts = pc.split_pattern(_without_exemplars(lines), " ", max_splits=2, reverse=True)
     short = np.flatnonzero(pc.list_value_length(parts).to_numpy() != 3)
@@ -53,16 +59,21 @@ def parse(data: bytes, file: str) -> Exposition:
     of_series = encoded.indices.to_numpy().astype(np.int64)
     names, labels = _read_series(encoded.dictionary, of_series, numbers, file)
     order = np.argsort(of_series, kind="stable")
-    return Exposition(names, labels, of_series[order], np.rint(times * 1000).astype(np.int64)[order], values[order])
+    return Exposition(names, labels, of_series[order], np.rint(times * 1000).astype(np.int64)[order], values[order], strange)
+
+
+def _as_utf8(data: bytes) -> tuple[bytes, int]:
+    """The file as UTF-8, and how many of its lines were not."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        lines = [line.decode(errors="backslashreplace").encode() for line in data.split(b"\n")]
+        return b"\n".join(lines), sum(one != other for one, other in zip(lines, data.split(b"\n"), strict=True))
+    return data, 0
 
 
 def _sample_lines(data: bytes, file: str) -> tuple[pa.Array, NDArray[np.int64]]:
     """The lines that are samples and their line numbers, once the file is known to be whole."""
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise SeriesError("is not UTF-8 text; write it as OpenMetrics text", file=file, line=line) from None
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + 1
     if not data.endswith(b"\n"):
         ends = np.append(ends, len(data))
