@@ -19,7 +19,7 @@ _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _SERIES = rf"{_NAME}(?:\{{(?:[^\"{{}}]|{_QUOTED})*\}})?"
 _NUMBER = r"^[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[nN][aA][nN]|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?)$"
 _SAMPLE_WITH_EXEMPLAR = rf"^(?P<sample>{_SERIES} [^ ]+ [^ ]+) # \{{.*$"
-_LABEL = re.compile(rf"([a-zA-Z_][a-zA-Z0-9_]*)=({_QUOTED})(?:,|$)")
+_LABEL = re.compile(rf" *([a-zA-Z_][a-zA-Z0-9_]*) *= *({_QUOTED}) *(?:,|$)")
 _ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 _END = "# EOF"
 _SECONDS_LIMIT = 1e11
@@ -143,12 +143,14 @@ def read_series(text: str) -> tuple[str, dict[str, str]]:
 
     >>> read_series('m{a="x y",b="q\\"}{,",c=""}')
     ('m', {'a': 'x y', 'b': 'q"}{,'})
+    >>> read_series('m{a="x", b = "y", }')
+    ('m', {'a': 'x', 'b': 'y'})
     """
     name, brace, rest = text.partition("{")
     if not re.fullmatch(_NAME, name) or (brace and not rest.endswith("}")):
         raise ValueError(f"unreadable series {_clipped(text)}")
     labels: dict[str, str] = {}
-    place, inner = 0, rest[:-1]
+    place, inner = 0, rest[:-1].rstrip()
     while place < len(inner):
         match = _LABEL.match(inner, place)
         if match is None or match[1] in labels:

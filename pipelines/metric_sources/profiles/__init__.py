@@ -16,6 +16,7 @@ from pipelines.metric_sources.profiles.base import (
 )
 from pipelines.metric_sources.profiles.dcgm import DCGM
 from pipelines.metric_sources.profiles.known import PROFILES, profile_of
+from pipelines.metric_sources.profiles.recognise import Recognition, Seen, interesting, label_names, recognise
 
 __all__ = [
     "DCGM",
@@ -27,6 +28,11 @@ __all__ = [
     "HolderLabels",
     "Identity",
     "Profile",
+    "Recognition",
+    "Seen",
     "SeriesRule",
+    "interesting",
+    "label_names",
     "profile_of",
+    "recognise",
 ]

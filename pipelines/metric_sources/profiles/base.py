@@ -75,7 +75,7 @@ class DeviceLabels:
     """Which labels name the device, the first that is there counts.
 
     ``node`` are labels with a node's name, ``address`` those with the scraped address, read only where no name is there.
-    ``gpu`` are labels with an id, ``place`` those with the place on the node, which stand for the id where there is none.
+    ``gpu`` are labels with an id, ``place`` those with the place on the node, which stands for the id where there is none.
     """
 
     node: tuple[str, ...]
@@ -116,7 +116,7 @@ class Profile:
     ``uuid_prefix`` is put before an id that is a bare UUID.
 
     ``signs`` are patterns of whole metric names that give the exporter away, also where none of its memory metrics is
-    there; ``needs_labels``: a sign or metric counts only with one of these labels, for names that others use too.
+    there; ``needs_labels``: a sign or metric counts only with a value for one of these, for names that others use too.
     ``vendor`` is whose devices it can tell of. ``decimal_totals_mib``: totals in MiB of devices that some versions state in
     millions of bytes under the same name (see ``scale``).
     """
@@ -143,15 +143,15 @@ class Profile:
     def device_of(self, labels: Mapping[str, str]) -> Device | None:
         """The device of a row, or None where no label names one."""
         names = self.device
-        place, gpu = _first(labels, names.place), _first(labels, names.gpu)
-        if not gpu and not place:
+        place, given = _first(labels, names.place), _first(labels, names.gpu)
+        gpu, number = given or place, _PLACE.fullmatch(place)
+        if not gpu or (self.needs_labels and not _first(labels, self.needs_labels)):
             return None
         if self.uuid_prefix and _BARE_UUID.fullmatch(gpu):
             gpu = self.uuid_prefix + gpu
         node = _first(labels, names.node) or _without_port(_first(labels, names.address))
         instance, profile, model = (_first(labels, each) for each in (names.instance, names.profile, names.model))
-        number = _PLACE.fullmatch(place)
-        return Device(node, gpu or place, instance, profile, model, number[1] if number else "", not gpu)
+        return Device(node, gpu, instance, profile, model, number[1] if number else "", number is not None and not given)
 
     def identify(self, metric: str, labels: Mapping[str, str], *, exported: bool) -> list[tuple[Identity, float]]:
         """What a series stands for, and the bytes of its unit: one identity for each role of the metric.

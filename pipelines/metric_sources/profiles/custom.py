@@ -5,8 +5,12 @@ from pipelines.settings import CustomProfile
 
 
 def custom(named: CustomProfile) -> Profile:
-    """The profile of a source whose series and labels the configuration names."""
+    """The profile of a source whose series and labels the configuration names.
+
+    A node that is told by the label ``instance`` is an address, so it loses its port.
+    """
     level, names = named.pod_memory.level, named.labels
+    by_address = names.node == "instance"
     rules = []
     for role in ("pod_memory", "declared", "used", "free", "reserved", "total"):
         series = getattr(named, role)
@@ -17,6 +21,13 @@ def custom(named: CustomProfile) -> Profile:
         name="custom",
         level=level,
         rules=tuple(rules),
-        device=DeviceLabels((names.node,), (names.gpu,), (names.instance,), (names.profile,), (names.model,)),
+        device=DeviceLabels(
+            node=() if by_address else (names.node,),
+            gpu=(names.gpu,),
+            instance=(names.instance,),
+            profile=(names.profile,),
+            model=(names.model,),
+            address=(names.node,) if by_address else (),
+        ),
         holder=HolderLabels((names.namespace,), (names.pod,), (names.pod_uid,), (names.container,)),
     )

@@ -13,11 +13,12 @@ DCGM = Profile(
         SeriesRule("total", "DCGM_FI_DEV_FB_TOTAL", "MiB"),
     ),
     device=DeviceLabels(
-        node=("node", "Hostname", "hostname"),
+        node=("node", "nodename", "Hostname", "hostname", "dra_pool_name"),
         gpu=("UUID", "uuid"),
         instance=("GPU_I_ID",),
         profile=("GPU_I_PROFILE",),
         model=("modelName",),
+        address=("instance",),
         place=("gpu",),
     ),
     holder=HolderLabels(
