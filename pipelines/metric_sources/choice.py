@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 from allocation.findings import Code, Finding, Severity
 from pipelines.metric_sources.base import SeriesStore, Window
-from pipelines.metric_sources.profiles import PROFILES, Profile
+from pipelines.metric_sources.profiles import PROFILES, Profile, interesting, recognise
 
 AUTO = "auto"
 _NEAREST = 5
@@ -25,10 +25,8 @@ class Choice:
 
 def choose(store: SeriesStore, cluster: str, window: Window) -> Choice:
     """What the store's own metrics say that it should be read by; the same series always give the same answer."""
-    from pipelines.metric_sources.profiles.recognise import interesting, recognise
-
     names = store.names(window)
-    recognition = recognise(store.label_names(sorted(interesting(names)), window))
+    recognition = recognise(dict.fromkeys(names, frozenset[str]()) | dict(store.label_names(interesting(names), window)))
     why = " ".join(recognition.sentences)
     if recognition.profiles:
         told = Finding(Code.PROFILE_CHOSEN, Severity.INFO, cluster, f"{', '.join(recognition.profiles)}: {why}")

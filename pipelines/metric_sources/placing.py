@@ -1,8 +1,8 @@
 """Where rows are: the node, and the device on it, of rows whose labels name them by other words or not at all.
 
 A node is told by, in this order: a label with the node's name, or with an address or a pod that the inventory places; another
-row that shows the same device on a node; the holder's pod; the exporter's own pod. What a node label says is believed where the
-inventory knows better of nothing. Here do not belong queries, and nothing is guessed: what two nodes claim is nobody's.
+row that shows the same device on a node; the holder's pod; the exporter's own pod. A name in a node label is believed where the
+inventory knows nothing better. Here do not belong queries, and nothing is guessed: what two nodes claim is nobody's.
 """
 
 import ipaddress
@@ -32,6 +32,8 @@ class Places:
     """What is known of where things are. Each name leads to all nodes that it was seen on; only one of them is an answer."""
 
     names: frozenset[str] = frozenset()
+    listed: bool = False
+    """Whether the cluster's own inventory lists its nodes."""
     addresses: Mapping[str, frozenset[str]] = field(default_factory=dict)
     pods_by_name: Mapping[str, frozenset[str]] = field(default_factory=dict)
     pods: Mapping[tuple[str, str], frozenset[str]] = field(default_factory=dict)
@@ -58,7 +60,7 @@ class Places:
             return found or told
         if not device.local:
             found = _only(self.gpus.get(device.gpu, _NOWHERE))
-        return found or self._by_pod(profile, labels, exported=exported) or told
+        return found or self._by_pod(profile, labels, exported=exported) or self._believed(told)
 
     def gpu(self, device: Device, node: str) -> str:
         """The device's id: where a row says only its place on the node, the one id that others show there."""
@@ -87,6 +89,10 @@ class Places:
             if place:
                 ids.setdefault((node, place), set()).add(gpu)
         return replace(self, gpus=_frozen(gpus), ids=_frozen(ids))
+
+    def _believed(self, told: str) -> str:
+        """An address that leads nowhere is a node's name only where nobody lists names: a host unless the cluster does."""
+        return told if not self.names or not (self.listed or _address(told)) else ""
 
     def _by_pod(self, profile: Profile, labels: Mapping[str, str], *, exported: bool) -> str:
         """The node of the pod that holds, else of the exporter's own."""
@@ -129,7 +135,8 @@ def places_of(inventory: Sequence[InfoSeries], configured: Iterable[str] = ()) -
             if own("uid"):
                 uids[own("uid")] = (node, own("namespace"), own("pod"))
     addresses.pop("", None)
-    return Places(frozenset(names), _frozen(addresses), _frozen(by_name), _frozen(pods), uids)
+    listed = any(series.metric in _NODE_METRICS for series in inventory)
+    return Places(frozenset(names), listed, _frozen(addresses), _frozen(by_name), _frozen(pods), uids)
 
 
 def is_name(profile: Profile, labels: Mapping[str, str]) -> bool:

@@ -182,4 +182,4 @@ def test_the_blank_values_of_a_case_are_counted_and_gone() -> None:
     (shard,) = read.shards(DAY, read.nodes(DAY))
     samples = dict(zip(shard.samples.column("role").to_pylist(), shard.samples.column("values").to_pylist(), strict=True))
     assert samples == {"pod_memory": [40 * 2.0**30] * 5, "free": [40 * 2.0**30] * 4}
-    assert [(f.code.value, f.subject, f.count) for f in shard.findings] == [("invalid_samples", "GPU-1", 3)]
+    assert [(f.code.value, f.subject, f.count) for f in shard.findings] == [("invalid_samples", "gpu-a/GPU-1", 3)]
