@@ -28,17 +28,21 @@ class OpenMetricsStore(FileStore):
         self._match = entry.match
         self._cluster = cluster
         self._noticed: list[Finding] = []
+        self._window: Window | None = None
+        self._inside: dict[str, list[Recorded]] = {}
 
     def notices(self) -> Sequence[Finding]:
         """Bytes of the file that are no text."""
         return self._noticed
 
     def _found(self, metrics: Collection[str] | None, window: Window) -> Iterable[Recorded]:
+        if window != self._window:
+            self._window, self._inside = window, {}
         for metric in self._file if metrics is None else metrics:
-            for series in self._file.get(metric, ()):
-                inside = series.inside(window)
-                if inside.start < inside.stop:
-                    yield series
+            if metric not in self._inside:
+                there = ((series, series.inside(window)) for series in self._file.get(metric, ()))
+                self._inside[metric] = [series for series, inside in there if inside.start < inside.stop]
+            yield from self._inside[metric]
 
     @cached_property
     def _file(self) -> dict[str, list[Recorded]]:

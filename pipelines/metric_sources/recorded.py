@@ -78,11 +78,14 @@ class FileStore(ABC):
 
 def fits(labels: Mapping[str, str], wanted: Wanted) -> bool:
     """Whether a series with these labels is wanted."""
-    return (
-        not any(labels.get(name) for name in wanted.absent)
-        and all(labels.get(name) for name in wanted.present)
-        and all(labels.get(name, "") in values for name, values in wanted.among)
-    )
+    get = labels.get
+    for name in wanted.absent:
+        if get(name):
+            return False
+    for name in wanted.present:
+        if not get(name):
+            return False
+    return all(get(name, "") in values for name, values in wanted.among)
 
 
 def matches(labels: Mapping[str, str], match: Mapping[str, str]) -> bool:
