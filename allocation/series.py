@@ -124,9 +124,9 @@ def _per_device(names: pa.Table, dropped: _Flat, code: Code, severity: Severity,
     for number in np.unique(device):
         node, gpu, instance = (names.column(c)[int(np.searchsorted(device_of, number))].as_py() for c in _DEVICE)
         mine = time[device == number]
-        subject = f"{gpu}/{instance}" if instance else gpu
+        subject = "/".join(part for part in (node, gpu, instance) if part)
         period = (_moment(int(mine.min())), _moment(int(mine.max()) + 1))
-        findings.append(Finding(code, severity, subject, f"node {node}: {len(mine)} {text}", period, len(mine)))
+        findings.append(Finding(code, severity, subject, f"{len(mine)} {text}", period, len(mine)))
     return findings
 
 

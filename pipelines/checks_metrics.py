@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import get_args
 
 from allocation.errors import ChargebackError
-from allocation.findings import Finding, Severity
+from allocation.findings import Code, Finding, Severity, set_of
 from pipelines.checks import Check, Status, failed, some
 from pipelines.inventory import EARLIEST, LATEST
 from pipelines.metric_sources.base import InfoSeries, MetricSource, RoleCount, Window
+from pipelines.metric_sources.gather import all_places
+from pipelines.metric_sources.placing import Places
 from pipelines.metric_sources.registry import load_metric_source
 from pipelines.settings import ClusterEntry, MetricsEntry, Settings, day_start
 
 HOUR = timedelta(hours=1)
 EVER = Window(EARLIEST, LATEST)
-_PROFILES = [p for p in get_args(MetricsEntry.model_fields["profile"].annotation) if p not in ("custom", "auto")]
 _WITHOUT_PODS = (
     "Unless nothing ran: let the exporter name pods (dcgm-exporter: DCGM_EXPORTER_KUBERNETES=true), "
     "and let scraping keep its pod labels."
@@ -52,21 +52,78 @@ class SeriesSeen:
     inventory: tuple[InfoSeries, ...]
 
 
-def check_source(settings: Settings, cluster: ClusterEntry, number: int, moment: Moment) -> tuple[list[Check], SeriesSeen | None]:
-    """The checks of one source; None where it could not be read."""
+@dataclass(frozen=True)
+class _Reached:
+    """A source that answers, under its name and place, with the inventory's series."""
+
+    entry: MetricsEntry
+    name: str
+    where: str
+    source: MetricSource
+    window: Window
+    inventory: tuple[InfoSeries, ...]
+
+
+def check_sources(settings: Settings, cluster: ClusterEntry, moment: Moment) -> tuple[list[Check], list[SeriesSeen]]:
+    """The checks of a cluster's sources, and what each of those holds that could be read.
+
+    All are reached before any is looked at closely: where a row is, another source may know.
+    """
+    checks: list[Check] = []
+    reached: list[_Reached] = []
+    for number in range(len(cluster.metrics)):
+        found = _reach(settings, cluster, number, moment)
+        (reached if isinstance(found, _Reached) else checks).append(found)  # type: ignore[arg-type]
+    places = _places(cluster, reached)
+    seen: list[SeriesSeen] = []
+    for one in reached:
+        try:
+            told, holds = _look(settings, cluster, one, places)
+        except ChargebackError as error:
+            checks.append(failed(f"metrics {one.name}", one.where, error))
+        else:
+            checks += told
+            seen.append(holds)
+    return checks, seen
+
+
+def _reach(settings: Settings, cluster: ClusterEntry, number: int, moment: Moment) -> _Reached | Check:
+    """A source, or the check of what ended it."""
     entry = cluster.metrics[number]
     name = f"{cluster.name}[{number}]" if len(cluster.metrics) > 1 else cluster.name
     where = f"clusters.{cluster.name}.metrics[{number}] {entry.path or shown(entry.url)}"
     try:
         source = load_metric_source(entry, cluster.name, settings.policy.max_gap)
-        window, roles = _told(source, entry, moment)
-        checks = [Check(f"metrics {name}", Status.OK, "read" if entry.path else "the server answers", where)]
-        checks += _profile(settings, cluster, number, window, roles, Check(f"profile {name}", Status.OK, "", where))
-        seen, findings = _seen(source, window)
+        window = EVER if entry.path is not None and not moment.from_bill else moment.window(entry)
+        return _Reached(entry, name, where, source, window, tuple(source.inventory(window)))
     except ChargebackError as error:
-        return [failed(f"metrics {name}", where, error)], None
-    told = [f for f in findings if f.severity is not Severity.INFO]
-    return [*checks, *(Check(f"series {name}", Status.WARN, f"{f.subject}: {f.evidence}", where) for f in told)], seen
+        return failed(f"metrics {name}", where, error)
+
+
+def _places(cluster: ClusterEntry, reached: Sequence[_Reached]) -> Places:
+    """What the sources together say of where rows are; one that fails at this says nothing and is told of later."""
+    series = [told for one in reached for told in one.inventory]
+    configured = [node.name for node in cluster.nodes]
+    asked = [(one.source, one.window) for one in reached]
+    try:
+        return all_places(asked, series, configured)
+    except ChargebackError:
+        return all_places([], series, configured)
+
+
+def _look(settings: Settings, cluster: ClusterEntry, one: _Reached, places: Places) -> tuple[list[Check], SeriesSeen]:
+    """The checks of one source, and what it holds."""
+    roles = one.source.roles(one.window, places)
+    checks = [Check(f"metrics {one.name}", Status.OK, "read" if one.entry.path else "the server answers", one.where)]
+    findings = list(one.source.notices(one.window, places))
+    checks += _profile(settings, cluster, one, roles, findings)
+    nodes: set[str] = set()
+    for shard in one.source.shards(one.window, one.source.nodes(one.window, places), places):
+        nodes.update(shard.samples["node"].unique().to_pylist())
+        findings.extend(shard.findings)
+    told = [f for f in set_of(findings) if f.severity is not Severity.INFO and f.subject != cluster.name]
+    checks += [Check(f"series {one.name}", Status.WARN, f"{f.subject}: {f.evidence}", one.where) for f in told]
+    return checks, SeriesSeen(one.window, frozenset(nodes), one.inventory)
 
 
 def shown(url: str | None) -> str:
@@ -76,52 +133,37 @@ def shown(url: str | None) -> str:
     return f"{scheme}{slashes}{host.rpartition('@')[2]}{slash}{path}"
 
 
-def _told(source: MetricSource, entry: MetricsEntry, moment: Moment) -> tuple[Window, Sequence[RoleCount]]:
-    """The window and its roles; where no bill says which day counts, a file is looked at whole."""
-    window = EVER if entry.path is not None and not moment.from_bill else moment.window(entry)
-    return window, source.roles(window)
-
-
-def _seen(source: MetricSource, window: Window) -> tuple[SeriesSeen, list[Finding]]:
-    nodes: set[str] = set()
-    findings: list[Finding] = []
-    for shard in source.shards(window, source.nodes(window)):
-        nodes.update(shard.samples["node"].unique().to_pylist())
-        findings.extend(shard.findings)
-    return SeriesSeen(window, frozenset(nodes), tuple(source.inventory(window))), findings
-
-
 def _profile(
-    settings: Settings, cluster: ClusterEntry, number: int, window: Window, roles: Sequence[RoleCount], frame: Check
+    settings: Settings, cluster: ClusterEntry, one: _Reached, roles: Sequence[RoleCount], findings: Sequence[Finding]
 ) -> list[Check]:
-    """Which profile's series are there, and a check for each role of the configured one."""
-    entry = cluster.metrics[number]
+    """Which profile's series are there, why, and a check for each role of it."""
+    name = f"profile {one.name}"
     total = sum(role.series for role in roles)
-    name = frame.name.removeprefix("profile ")
+    chosen = [f.evidence for f in findings if f.code is Code.PROFILE_CHOSEN]
     if total:
-        told = f"{entry.profile}: {total} series {spoken(window)}"
-        return [Check(frame.name, Status.OK, told, frame.where), *_roles(name, roles, frame.where)]
-    others = _other_profiles(settings, cluster, entry, window)
+        told = f"{one.entry.profile}: {total} series {spoken(one.window)}" + "".join(f"; {why}" for why in chosen)
+        return [Check(name, Status.OK, told, one.where), *_roles(one.name, roles, one.where)]
+    missing = [f.evidence for f in findings if f.code is Code.NO_SERIES and f.subject == cluster.name]
+    what = f"no series of profile {one.entry.profile} {spoken(one.window)}"
+    others = _other_profiles(settings, cluster, one)
     if others:
-        todo = f"Set profile: {others[0]}."
-    elif entry.path is not None:
-        todo = _other_days(settings, cluster, entry)
+        todo = f"Set profile: {others[0]}." if len(others) == 1 else f"Set profile: auto, which finds {' and '.join(others)}."
+    elif one.entry.path is not None:
+        todo = _other_days(settings, cluster, one.entry)
     else:
         todo = "Check match labels, the exporter's scrape job, and whether retention still reaches that hour."
-    return [Check(frame.name, Status.FAIL, f"no series of profile {entry.profile} {spoken(window)}", frame.where, todo)]
+    looked_for = [Check(f"series {one.name}", Status.WARN, evidence, one.where) for evidence in missing]
+    return [Check(name, Status.FAIL, what, one.where, todo), *looked_for]
 
 
-def _other_profiles(settings: Settings, cluster: ClusterEntry, entry: MetricsEntry, window: Window) -> list[str]:
-    """The profiles that are not configured and have series in the window."""
-    found = []
-    for profile in _PROFILES:
-        if profile != entry.profile:
-            with suppress(ChargebackError):
-                tried = entry.model_copy(update={"profile": profile, "custom": None})
-                source = load_metric_source(tried, cluster.name, settings.policy.max_gap)
-                if any(role.series for role in source.roles(window)):
-                    found.append(profile)
-    return found
+def _other_profiles(settings: Settings, cluster: ClusterEntry, one: _Reached) -> list[str]:
+    """What `profile: auto` would choose for the same source."""
+    if one.entry.profile == "auto":
+        return []
+    tried = one.entry.model_copy(update={"profile": "auto", "custom": None})
+    with suppress(ChargebackError):
+        return list(load_metric_source(tried, cluster.name, settings.policy.max_gap).profiles(one.window))
+    return []
 
 
 def _other_days(settings: Settings, cluster: ClusterEntry, entry: MetricsEntry) -> str:

@@ -188,8 +188,8 @@ def doctor(config: ConfigPath, form: OutputFormat = Format.TEXT) -> None:
 def init(
     path: Annotated[Path, typer.Argument(metavar="[FILE]", help="Where the configuration is written.")] = Path("chargeback.yaml"),
     cluster: Annotated[str | None, typer.Option(help="Name of the Kubernetes cluster.")] = None,
-    prometheus: Annotated[str | None, typer.Option(help="URL of a Prometheus, or path of an OpenMetrics file.")] = None,
-    profile: Annotated[str | None, typer.Option(help="Exporter: dcgm or custom.")] = None,
+    prometheus: Annotated[str | None, typer.Option(help="URL of a Prometheus, or an OpenMetrics or Parquet file.")] = None,
+    profile: Annotated[str | None, typer.Option(help="Exporter, for example dcgm; auto looks for itself.")] = None,
     billing: Annotated[str | None, typer.Option(help="Bill: focus or aws-cur2.")] = None,
     bill_path: Annotated[str | None, typer.Option(help="Folder, file or s3:// URL of the bill's export.")] = None,
     out: Annotated[str | None, typer.Option("--output", help="Folder or s3:// URL for the tables.")] = None,
@@ -205,7 +205,7 @@ def init(
     text = init_config.render_config(
         init_config.InitAnswers(
             cluster=_ask(cluster, "Name of the cluster", "prod"),
-            metrics_kind="prometheus" if place.startswith(("http://", "https://")) else "openmetrics",
+            metrics_kind=init_config.kind_of(place),
             metrics_place=place,
             profile=_choice(profile, "Exporter profile", init_config.PROFILES, "dcgm"),
             billing_kind=_choice(billing, "Kind of bill", init_config.BILLING_KINDS, "aws-cur2"),

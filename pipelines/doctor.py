@@ -15,7 +15,7 @@ from allocation.errors import ChargebackError
 from pipelines.checks import Check, Status, count, failed, worst
 from pipelines.checks_bills import BillDays, check_bill
 from pipelines.checks_labels import check_inventory, check_labels
-from pipelines.checks_metrics import Moment, SeriesSeen, check_source, spoken
+from pipelines.checks_metrics import Moment, check_sources, spoken
 from pipelines.checks_nodes import ClusterNodes, billed_machines, check_claims, check_join, check_strangers, nodes_of
 from pipelines.inventory import catalogue
 from pipelines.metric_sources.base import Window
@@ -106,12 +106,7 @@ def _cluster(
     settings: Settings, cluster: ClusterEntry, moment: Moment, bills: Sequence[BillDays]
 ) -> tuple[list[Check], ClusterNodes | None]:
     """Sources, inventory, labels and join of one cluster; the join needs all of its sources and a bill."""
-    checks: list[Check] = []
-    seen: list[SeriesSeen] = []
-    for number in range(len(cluster.metrics)):
-        told, found = check_source(settings, cluster, number, moment)
-        checks += told
-        seen += [found] if found else []
+    checks, seen = check_sources(settings, cluster, moment)
     where = f"clusters.{cluster.name}"
     if seen:
         series = [info for s in seen for info in s.inventory]

@@ -67,6 +67,17 @@ def render_config(answers: InitAnswers) -> str:
     return "".join(sections)
 
 
+def kind_of(place: str) -> str:
+    """The kind of metrics that a place is most likely of.
+
+    >>> [kind_of(p) for p in ("https://prom:9090", "day.om", "day.parquet", "s3://bucket/series")]
+    ['prometheus', 'openmetrics', 'parquet', 'parquet']
+    """
+    if place.startswith(("http://", "https://")):
+        return "prometheus"
+    return "parquet" if "://" in place or place.endswith((".parquet", ".pq", "/")) else "openmetrics"
+
+
 def _head(answers: InitAnswers) -> str:
     start = f"start: {answers.start}" if answers.start else "# start: 2026-10-01"
     return (
@@ -81,7 +92,7 @@ def _head(answers: InitAnswers) -> str:
 
 
 def _metrics(answers: InitAnswers) -> str:
-    place = "path" if answers.metrics_kind == "openmetrics" else "url"
+    place = "url" if answers.metrics_kind == "prometheus" else "path"
     lines = [
         "    metrics:",
         f"      - kind: {answers.metrics_kind} # {' | '.join(METRICS_KINDS)}",

@@ -9,21 +9,23 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from allocation.errors import ChargebackError
 from allocation.findings import Finding, as_json, from_json
 from allocation.schemas import SAMPLES
 from pipelines.inventory import build_nodes, build_pods, catalogue, disagreements, inventory_table
-from pipelines.metric_sources.base import MetricSource, Window
+from pipelines.metric_sources.base import MetricSource, Shard, Window
+from pipelines.metric_sources.content import content_of
+from pipelines.metric_sources.gather import all_notices, all_places, all_shards
 from pipelines.metric_sources.model_servers import gather, metrics_of
 from pipelines.metric_sources.registry import load_metric_source
 from pipelines.owner_entries import ModelSplitEntry
 from pipelines.settings import ClusterEntry, PolicyEntry, Settings
 from pipelines.storage import Partition, TableStore
 
-_FINGERPRINTED = SAMPLES.names
 KEEPS_AT_LEAST = 0.95
-KEPT_FORMAT = 2
+KEPT_FORMAT = 3
 """Of what is kept; another one is fetched again."""
 
 
@@ -89,15 +91,16 @@ def _ask(
 ) -> None:
     """Asks the sources and replaces the samples, unless they tell too much less than before."""
     sources = sources_of(cluster, settings)
-    nodes = sorted({n for source in sources for n in source.nodes(window)})
-    inventory = inventory_table([s for source in sources for s in source.inventory(window)])
+    asked = [(source, window) for source in sources]
+    series = [told for source, _ in asked for told in source.inventory(window)]
+    places = all_places(asked, series, [entry.name for entry in cluster.nodes])
     told = _Told(settings.policy)
-    beside = {"inventory": inventory}
+    beside = {"inventory": inventory_table(series)}
     detail: dict[str, object] = {}
     if settings.owners.model_split is not None:
         beside["counters"], noticed = gather(sources, window, settings.owners.model_split)
         detail["counters"] = _fingerprint(beside["counters"])
-        told.notice(noticed)
+        told.findings += noticed
 
     def check() -> None:
         if told.known_seconds < before * KEEPS_AT_LEAST:
@@ -105,9 +108,12 @@ def _ask(
                 f"{partition}: the series tell {told.known_seconds:g} s of device time now and told {before:g} s when they were "
                 "kept; retention may have passed. What is kept stays; accept the loss with --accept-less-metrics"
             )
-        detail.update(told.detail(query, nodes))
+        told.findings += all_notices(asked, places)
+        profiles = [list(source.profiles(window)) for source, _ in asked]
+        detail.update(told.detail(query, profiles))
 
-    store.write_parts("samples", partition, told.listen(sources, window, nodes), detail, beside=beside, check=check)
+    shards = all_shards(asked, places, settings.policy.max_hold)
+    store.write_parts("samples", partition, told.listen(shards), detail, beside=beside, check=check)
 
 
 def _derive(
@@ -141,31 +147,33 @@ def _list(value: object) -> list[Any]:
 
 
 class _Told:
-    """What passes by on its way into the store: fingerprint, findings, and how much device time it tells."""
+    """What passes by on its way into the store: fingerprint, nodes, findings, and how much device time it tells."""
 
     def __init__(self, policy: PolicyEntry) -> None:
         self._policy = policy
-        self._digest, self._findings = _Digest(), list[Finding]()
+        self._digest, self._nodes = _Digest(), set[str]()
+        self.findings = list[Finding]()
         self.known_seconds = 0.0
 
-    def notice(self, findings: Iterable[Finding]) -> None:
-        """What was noticed elsewhere, to stand with the rest."""
-        self._findings.extend(findings)
+    def listen(self, shards: Iterable[Shard]) -> Iterator[pa.Table]:
+        """The samples of the shards, one after the other."""
+        for shard in shards:
+            self._digest.add(shard.samples)
+            self._nodes.update(shard.samples["node"].unique().to_pylist())
+            self.findings.extend(shard.findings)
+            self.known_seconds += known_seconds(shard.samples, self._policy.max_hold, self._policy.max_gap)
+            yield shard.samples
 
-    def listen(self, sources: Sequence[MetricSource], window: Window, nodes: Sequence[str]) -> Iterator[pa.Table]:
-        """The sources' shards, one after the other."""
-        for source in sources:
-            for shard in source.shards(window, nodes):
-                self._digest.add(shard.samples)
-                self._findings.extend(shard.findings)
-                self.known_seconds += known_seconds(shard.samples, self._policy.max_hold, self._policy.max_gap)
-                yield shard.samples
-
-    def detail(self, query: str, nodes: list[str]) -> dict[str, object]:
+    def detail(self, query: str, profiles: list[list[str]]) -> dict[str, object]:
         """What the marker will say."""
-        told = [as_json(f) for f in self._findings]
-        known = round(self.known_seconds, 3)
-        return {"query": query, "fingerprint": self._digest.text(), "nodes": nodes, "findings": told, "known_seconds": known}
+        return {
+            "query": query,
+            "fingerprint": self._digest.text(profiles),
+            "profiles": profiles,
+            "nodes": sorted(self._nodes),
+            "findings": [as_json(f) for f in self.findings],
+            "known_seconds": round(self.known_seconds, 3),
+        }
 
 
 def known_seconds(samples: pa.Table, max_hold_ms: int, max_gap_ms: int) -> float:
@@ -184,45 +192,48 @@ def known_seconds(samples: pa.Table, max_hold_ms: int, max_gap_ms: int) -> float
 
 
 def _fingerprint(table: pa.Table) -> str:
-    """A hash of a table with the column ``values``."""
+    """A hash of a table of series."""
     digest = _Digest(table.column_names)
     digest.add(table)
     return digest.text()
 
 
 def _query_id(cluster: ClusterEntry, window: Window, split: ModelSplitEntry | None) -> str:
-    """A hash of all that decides what is fetched: servers, files' content, profile, match labels, counters, window."""
+    """A hash of all that decides what is fetched: servers, files' content, profile, match labels, nodes, counters, window."""
     entries = []
     for entry in cluster.metrics:
         told = entry.model_dump(mode="json", include={"kind", "url", "profile", "custom", "match", "tenant"})
-        if entry.path is not None and entry.path.is_file():
-            with entry.path.open("rb") as stream:
-                told["content"] = hashlib.file_digest(stream, "sha256").hexdigest()
+        if entry.path is not None:
+            told["content"] = content_of(entry)
         entries.append(told)
+    nodes = sorted(entry.name for entry in cluster.nodes)
     counters = None if split is None else (metrics_of(split), split.custom and split.custom.model_dump())
-    text = json.dumps([KEPT_FORMAT, entries, counters, window.start_ms, window.end_ms], sort_keys=True, default=str)
+    text = json.dumps([KEPT_FORMAT, entries, nodes, counters, window.start_ms, window.end_ms], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 class _Digest:
     """A fingerprint of series that does not depend on where shards begin."""
 
-    def __init__(self, names: Sequence[str] = _FINGERPRINTED) -> None:
+    def __init__(self, names: Sequence[str] = tuple(SAMPLES.names)) -> None:
         self._names = names
-        self._columns = {name: hashlib.sha256() for name in (*names, "lengths")}
+        self._columns = {name: hashlib.sha256() for name in names}
+        self._lengths = {name: hashlib.sha256() for name in names}
 
     def add(self, samples: pa.Table) -> None:
-        self._columns["lengths"].update(samples.column("values").combine_chunks().value_lengths().to_numpy().tobytes())
         for name in self._names:
-            digest = self._columns[name]
             column = samples.column(name).combine_chunks()
             if pa.types.is_list(column.type):
-                digest.update(column.flatten().to_numpy().tobytes())
+                lengths, content = column.value_lengths(), column.flatten().to_numpy()
             else:
-                digest.update("\0".join(map(str, column.to_pylist())).encode() + b"\0" * bool(len(column)))
+                text = column.cast(pa.string())
+                lengths, content = pc.binary_length(text), "".join(text.to_pylist()).encode()
+            self._lengths[name].update(lengths.to_numpy().tobytes())
+            self._columns[name].update(content if isinstance(content, bytes) else content.tobytes())
 
-    def text(self) -> str:
-        whole = hashlib.sha256()
-        for digest in self._columns.values():
+    def text(self, profiles: Sequence[Sequence[str]] = ()) -> str:
+        """The fingerprint of what was added, as these profiles read it."""
+        whole = hashlib.sha256(json.dumps(profiles).encode())
+        for digest in (*self._columns.values(), *self._lengths.values()):
             whole.update(digest.digest())
         return whole.hexdigest()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as EnvironmentSettingsError
 
@@ -102,10 +102,12 @@ class CustomProfile(_Section):
 class MetricsEntry(_Section):
     """One source of series of a cluster."""
 
-    kind: Literal["openmetrics", "prometheus"]
-    path: Path | None = None
+    kind: Literal["openmetrics", "prometheus", "parquet"]
+    path: Path | str | None = None
     url: ServerUrl = None
-    profile: Literal["custom", "dcgm"] = "dcgm"
+    endpoint_url: str | None = None
+    region: str | None = None
+    profile: Literal["auto", "dcgm", "hami", "gke", "aws-container-insights", "runai", "amd", "nvidia-smi", "custom"] = "dcgm"
     custom: CustomProfile | None = None
     match: dict[str, str] = Field(default_factory=dict)
     auth: Auth = Auth()
@@ -118,10 +120,18 @@ class MetricsEntry(_Section):
     nodes_per_shard: int = Field(default=16, ge=1)
     retries: int = Field(default=5, ge=0)
 
+    @field_validator("path")
+    @classmethod
+    def _path_or_url(cls, path: Path | str | None) -> Path | str | None:
+        """A text without a scheme is a path."""
+        return Path(path) if isinstance(path, str) and "://" not in path else path
+
     @model_validator(mode="after")
     def _complete(self) -> "MetricsEntry":
-        if self.kind == "openmetrics" and self.path is None:
-            raise ValueError("kind openmetrics needs `path`")
+        if self.kind == "openmetrics" and not isinstance(self.path, Path):
+            raise ValueError("kind openmetrics needs `path`, a file on this machine")
+        if self.kind == "parquet" and self.path is None:
+            raise ValueError("kind parquet needs `path`: a file, a folder, or a URL such as s3://bucket/prefix")
         if self.kind == "prometheus" and self.url is None:
             raise ValueError("kind prometheus needs `url`, for example http://prometheus.monitoring:9090")
         if (self.profile == "custom") != (self.custom is not None):
@@ -360,7 +370,8 @@ def _resolved(settings: Settings, folder: Path) -> Settings:
     def entry(m: MetricsEntry) -> MetricsEntry:
         auth = m.auth.model_copy(update={"bearer_file": place(m.auth.bearer_file)})
         tls = m.tls.model_copy(update={f: place(getattr(m.tls, f)) for f in ("ca_file", "cert_file", "key_file")})
-        return m.model_copy(update={"path": place(m.path), "auth": auth, "tls": tls})
+        path = place(m.path) if isinstance(m.path, Path) else m.path
+        return m.model_copy(update={"path": path, "auth": auth, "tls": tls})
 
     clusters = [c.model_copy(update={"metrics": [entry(m) for m in c.metrics]}) for c in settings.clusters]
     billing = [b.model_copy(update={"path": text(b.path)}) for b in settings.billing]

@@ -156,17 +156,10 @@ def _of_several_names(nodes: pd.DataFrame) -> tuple[set[str], set[str]]:
 
 
 def _shards(walk: Walk, day: date, cluster: str) -> Iterator[pa.Table]:
-    """Stored shards; where two sources tell of the same nodes, together (R25)."""
-    several = len(walk.settings.cluster(cluster).metrics) > 1
+    """Stored shards, each with all that the cluster's sources tell of its nodes (R25)."""
     if walk.store.commit("samples", Partition(day, cluster)) is None:
         raise ChargebackError(f"{walk.store.place('samples')}: the partition {day}|{cluster} is not there; run its samples first")
-    parts = walk.store.read_parts("samples", Partition(day, cluster))
-    if not several:
-        yield from parts
-        return
-    tables = list(parts)
-    if tables:
-        yield pa.concat_tables(tables)
+    yield from walk.store.read_parts("samples", Partition(day, cluster))
 
 
 def _without_bill(nodes: pd.DataFrame, parts: pd.DataFrame, day: date) -> list[Finding]:

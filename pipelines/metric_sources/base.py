@@ -1,9 +1,12 @@
-"""What every source of series does. A shard is a group of nodes; a source never splits a node over two shards."""
+"""What every source of series does, and what it reads them from. A shard is a group of nodes, never a part of one.
 
-from collections.abc import Iterator, Mapping, Sequence
+Here belong protocols and the words they are spoken in. Here do not belong files, servers or the meaning of labels.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +14,16 @@ from numpy.typing import NDArray
 
 from allocation.findings import Finding
 from allocation.times import to_ms
+
+if TYPE_CHECKING:
+    from pipelines.metric_sources.normalise import ShardBuilder
+    from pipelines.metric_sources.placing import Places, Sight
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+Raw = tuple[str, Mapping[str, str], Ints, Floats]
+"""A piece of a series as it was read: metric, labels, times in ms, values in the exporter's unit."""
 
 
 @dataclass(frozen=True)
@@ -95,25 +108,88 @@ class RoleCount:
     series: int
 
 
-class MetricSource(Protocol):
-    """Series of one cluster from one place."""
+@dataclass(frozen=True)
+class Wanted:
+    """Series of one metric: without the labels ``absent``, with those ``present``, and with one of the values of ``among``."""
 
-    def nodes(self, window: Window) -> Sequence[str]:
-        """Names of the nodes whose devices have series in the window, sorted."""
+    metric: str
+    absent: tuple[str, ...] = ()
+    present: tuple[str, ...] = ()
+    among: tuple[tuple[str, frozenset[str]], ...] = ()
+
+
+class SeriesStore(Protocol):
+    """Series without a meaning: a file or a server. Only those that the entry's ``match`` leaves are there."""
+
+    def names(self, window: Window) -> Sequence[str]:
+        """The names of all metrics with series in the window, sorted."""
         ...
 
-    def shards(self, window: Window, nodes: Sequence[str]) -> Iterator[Shard]:
-        """The device series of these nodes, in shards of ``nodes_per_shard`` nodes in name order."""
+    def label_names(self, metrics: Sequence[str], window: Window) -> Mapping[str, frozenset[str]]:
+        """For each of the metrics, the labels that have a value on one of its series."""
+        ...
+
+    def values(self, label: str, wanted: Sequence[Wanted], window: Window) -> Sequence[str]:
+        """The values of a label on these series, without the empty one; of ``__name__``: the metrics among them."""
+        ...
+
+    def label_sets(self, wanted: Sequence[Wanted], window: Window) -> Iterable[tuple[str, Mapping[str, str]]]:
+        """Metric and labels of these series."""
+        ...
+
+    def read(self, wanted: Sequence[Wanted], window: Window) -> Iterator[Raw]:
+        """These series, unreduced, in pieces; the pieces of one series in time order."""
+        ...
+
+    def notices(self) -> Sequence[Finding]:
+        """What was noticed so far while reading."""
+        ...
+
+
+class MetricSource(Protocol):
+    """Series of one cluster from one place.
+
+    ``places`` says where rows are; without it, what the labels of this source alone say counts.
+    """
+
+    nodes_per_shard: int
+
+    def raw(self, window: Window, metrics: Sequence[str]) -> Iterator[Raw]:
+        """All series of these metrics in the window, unreduced; the pieces of one series in time order."""
         ...
 
     def inventory(self, window: Window) -> Sequence[InfoSeries]:
         """The series of kube-state-metrics in the window, reduced."""
         ...
 
-    def roles(self, window: Window) -> Sequence[RoleCount]:
-        """What stands behind each role of the profile."""
+    def profiles(self, window: Window) -> Sequence[str]:
+        """The profiles by which it is read."""
         ...
 
-    def raw(self, window: Window, metrics: Sequence[str]) -> Iterator[RawSeries]:
-        """All series of these metrics in the window, unreduced; the pieces of one series in time order."""
+    def needs_sights(self, window: Window) -> bool:
+        """Whether it has rows that do not name their node or their device by themselves."""
+        ...
+
+    def sights(self, window: Window, places: "Places") -> "Iterable[Sight]":
+        """Which device its rows show on which node."""
+        ...
+
+    def nodes(self, window: Window, places: "Places | None" = None) -> Sequence[str]:
+        """Names of the nodes whose devices have series in the window, sorted."""
+        ...
+
+    def pour(self, builder: "ShardBuilder", window: Window, places: "Places", group: Sequence[str]) -> None:
+        """The device series of this group of nodes into the builder."""
+        ...
+
+    def shards(self, window: Window, nodes: Sequence[str], places: "Places | None" = None) -> Iterator[Shard]:
+        """The device series of these nodes, in shards of ``nodes_per_shard`` nodes in name order."""
+        ...
+
+    def notices(self, window: Window, places: "Places | None" = None) -> Sequence[Finding]:
+        """What stands out of its series as a whole: the profile that was chosen, nothing found, rows that belong nowhere."""
+        ...
+
+    def roles(self, window: Window, places: "Places | None" = None) -> Sequence[RoleCount]:
+        """What stands behind each role of its profiles."""
         ...

@@ -1,59 +1,132 @@
 """Pieces of series, as files and servers deliver them, gathered into shards of the table ``samples``.
 
 Here belong the gathering of a shard and of the inventory's stretches, which all sources share. Here do not belong
-protocols, or which value is true (``allocation.series``).
+protocols, where a row is (``placing``), or which value is true (``allocation.series``).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from allocation.findings import Code, Finding, Severity
 from allocation.schemas import SAMPLES
 from allocation.series import LABELS, clean
 from allocation.times import HOUR_MS
-from pipelines.metric_sources.base import InfoSeries, RoleCount, Shard
+from pipelines.metric_sources.base import Floats, InfoSeries, Ints, Raw, RoleCount, Shard
+from pipelines.metric_sources.placing import Places
 from pipelines.metric_sources.profiles import Identity, Profile
+from pipelines.metric_sources.recorded import shared
+from pipelines.metric_sources.replicas import RawSeries, noticed
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+_Key = tuple[str, str, tuple[tuple[str, str], ...]]
+_Device = tuple[str, str, str, str]
 
-EXPORTED_POD = "exported_pod"
-"""Where a row of a metric has this label, the metric's plain labels name the exporter."""
+
+@dataclass
+class _Gathered:
+    """A raw series as it comes in: what it stands for, and its pieces."""
+
+    profile: Profile
+    metric: str
+    labels: Mapping[str, str]
+    exported: bool
+    identities: list[tuple[Identity, float]]
+    pieces: list[tuple[Ints, Floats]] = field(default_factory=list)
+
+    def whole(self) -> tuple[Ints, Floats]:
+        """All its samples in time order; the pieces are gone after it."""
+        pieces, self.pieces = self.pieces, []
+        times, values = (np.concatenate([piece[n] for piece in pieces]) for n in (0, 1))
+        if np.any(times[1:] < times[:-1]):
+            order = np.argsort(times, kind="stable")
+            times, values = times[order], values[order]
+        return times, values
 
 
 class ShardBuilder:
-    """Gathers the pieces of a group of nodes, in any order; fastest where a series' pieces come in time order."""
+    """Gathers the series of a group of nodes from all sources, in pieces of any order.
 
-    def __init__(self, profile: Profile, exported: frozenset[str]) -> None:
-        self._profile = profile
-        self._exported = exported
-        self._pieces: dict[Identity, list[tuple[Ints, Floats]]] = {}
+    ``max_hold_ms`` is how far apart replicas may tell the same change.
+    """
 
-    def add(self, metric: str, labels: Mapping[str, str], times: Ints, values: Floats) -> None:
-        """One piece of a series, its values in the exporter's unit."""
+    def __init__(self, places: Places, nodes: Sequence[str], max_hold_ms: int) -> None:
+        self._places = places
+        self._nodes = tuple(nodes)
+        self._group = frozenset(nodes)
+        self._max_hold_ms = max_hold_ms
+        self._series: dict[_Key, _Gathered] = {}
+        self._nameless: dict[str, set[str]] = {}
+
+    def add(self, profile: Profile, piece: Raw, *, exported: bool) -> None:
+        """One piece of a series, its values in the exporter's unit; a series of another node is left out."""
+        metric, labels, times, values = piece
         if not len(times):
             return
-        for identity, unit in self._profile.identify(metric, labels, exported=metric in self._exported):
-            self._pieces.setdefault(identity, []).append((times, values if unit == 1.0 else values * unit))
+        key = profile.name, metric, tuple(sorted(labels.items()))
+        series = self._series.get(key)
+        if series is None:
+            labels = shared(labels)
+            identities = [one for one in self._identify(profile, metric, labels, exported=exported) if one[0].node in self._group]
+            series = _Gathered(profile, metric, labels, exported, identities)
+            self._series[profile.name, metric, tuple(sorted(labels.items()))] = series
+        if series.identities:
+            series.pieces.append((times, values))
 
-    def shard(self, nodes: Sequence[str], findings: Iterable[Finding] = ()) -> Shard:
+    def shard(self, findings: Iterable[Finding] = ()) -> Shard:
         """The shard of these nodes; the builder is empty after it."""
-        pieces, self._pieces = self._pieces, {}
-        if not pieces:
-            return Shard(tuple(nodes), SAMPLES.empty(), tuple(findings))
+        rows = list(self._rows())
+        if not rows:
+            return Shard(self._nodes, SAMPLES.empty(), (*findings, *self._unknown_pods()))
         kinds = {column.name: column.type for column in SAMPLES.columns}
-        columns = zip(*pieces, strict=True)
+        columns = zip(*(row.identity for row in rows), strict=True)
         labels = pa.table({name: pa.array(column, kinds[name]) for name, column in zip(LABELS, columns, strict=True)})
-        lengths = np.array([sum(len(times) for times, _ in parts) for parts in pieces.values()], np.int64)
-        times = np.concatenate([times for parts in pieces.values() for times, _ in parts])
-        values = np.concatenate([values for parts in pieces.values() for _, values in parts])
-        pieces.clear()
-        samples, noticed = clean(labels, lengths, times, values)
-        return Shard(tuple(nodes), samples, (*findings, *noticed))
+        lengths = np.array([len(row.times) for row in rows], np.int64)
+        told = [*self._unknown_pods(), *noticed(rows, self._max_hold_ms)]
+        times, values = np.concatenate([row.times for row in rows]), np.concatenate([row.values for row in rows])
+        rows.clear()
+        samples, dropped = clean(labels, lengths, times, values)
+        return Shard(self._nodes, samples, (*findings, *told, *dropped))
+
+    def _identify(
+        self, profile: Profile, metric: str, labels: Mapping[str, str], *, exported: bool
+    ) -> Iterator[tuple[Identity, float]]:
+        for identity, unit in self._places.identify(profile, metric, labels, exported=exported):
+            if identity.pod_uid and not identity.pod:
+                self._nameless.setdefault(metric, set()).add(identity.pod_uid)
+            else:
+                yield identity, unit
+
+    def _rows(self) -> Iterator[RawSeries]:
+        """The series in bytes, one row an identity; the builder is empty after it."""
+        gathered, self._series = [one for one in self._series.values() if one.pieces], {}
+        samples = [one.whole() for one in gathered]
+        factors = _factors(gathered, samples)
+        for one, (times, values) in zip(gathered, samples, strict=True):
+            for identity, unit in one.identities:
+                factor = unit * factors.get((one.profile.name, *identity[4:7]), 1.0)
+                told = values if factor == 1.0 else values * factor
+                yield RawSeries(identity, one.profile, one.metric, one.labels, one.exported, times, told)
+
+    def _unknown_pods(self) -> Iterator[Finding]:
+        """A finding for each metric whose rows name pods by uids that nobody knows a pod by: they are left out."""
+        for metric, uids in sorted(self._nameless.items()):
+            text = f"{len(uids)} pods are named by uid alone and no kube_pod_info has that uid, for example {min(uids)}; left out"
+            yield Finding(Code.NO_SERIES, Severity.WARNING, metric, text, count=len(uids))
+
+
+def _factors(gathered: Sequence[_Gathered], samples: Sequence[tuple[Ints, Floats]]) -> dict[_Device, float]:
+    """For each device whose exporter may state another unit than it says: the factor that its total tells."""
+    totals: dict[_Device, tuple[Profile, float]] = {}
+    for one, (_, values) in zip(gathered, samples, strict=True):
+        for identity, unit in one.identities if one.profile.decimal_totals_mib else ():
+            if identity.role == "total" and np.isfinite(values).any():
+                device = (one.profile.name, *identity[4:7])
+                largest = float(np.max(values[np.isfinite(values)])) * unit
+                totals[device] = one.profile, max(largest, totals[device][1] if device in totals else 0.0)
+    return {device: profile.scale(total) for device, (profile, total) in totals.items()}
 
 
 _Stretch = tuple[int, int, float]
@@ -148,18 +221,15 @@ def node_groups(nodes: Sequence[str], size: int) -> Iterator[tuple[str, ...]]:
         yield tuple(names[first : first + size])
 
 
-def count_roles(profile: Profile, series: Iterable[tuple[str, Mapping[str, str]]], exported: frozenset[str]) -> list[RoleCount]:
-    """How many of these series stand behind each role; a role of the profile that has none is there with 0."""
+def count_roles(profile: Profile, series: Iterable[tuple[str, Mapping[str, str], bool]], places: Places) -> list[RoleCount]:
+    """How many of these series (metric, labels, whether moved aside) stand behind each role; one without any is there with 0.
+
+    A series that belongs to no node is not counted.
+    """
     counts = {(rule.role, rule.metric): 0 for rule in profile.rules}
-    for metric, labels in series:
-        for identity, _ in profile.identify(metric, labels, exported=metric in exported):
-            key = identity.role, identity.metric
-            counts[key] = counts.get(key, 0) + 1
+    for metric, labels, exported in series:
+        for identity, _ in places.identify(profile, metric, labels, exported=exported):
+            if identity.node:
+                key = identity.role, metric
+                counts[key] = counts.get(key, 0) + 1
     return [RoleCount(role, metric, count) for (role, metric), count in counts.items()]
-
-
-def series_without_node(metrics: Iterable[str], profile: Profile, cluster: str) -> list[Finding]:
-    """A finding for each metric that has series on which no label names the node: nothing can be charged on them."""
-    labels = ", ".join(profile.device.node)
-    text = f"cluster {cluster}: series carry none of the labels {labels}, so they belong to no node; add one when scraping"
-    return [Finding(Code.NO_SERIES, Severity.WARNING, metric, text) for metric in sorted(metrics)]

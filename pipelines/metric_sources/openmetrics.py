@@ -1,114 +1,51 @@
-"""Series from a file of OpenMetrics text with timestamps.
+"""Series from a file of OpenMetrics text with timestamps, which is read once, on first use.
 
-The file is read once, on first use; what no role and no inventory needs is forgotten at once. Here do not belong the
-grammar (``openmetrics_text``) or the meaning of labels (``profiles``).
+Here do not belong the grammar (``openmetrics_text``) or the meaning of labels (``profiles``).
 """
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from allocation.errors import SeriesError, SettingsError
-from allocation.findings import Finding
-from pipelines.metric_sources.base import INVENTORY_METRICS, InfoSeries, RawSeries, RoleCount, Shard, Window
-from pipelines.metric_sources.normalise import (
-    EXPORTED_POD,
-    InfoReducer,
-    ShardBuilder,
-    count_roles,
-    node_groups,
-    series_without_node,
-)
+from allocation.findings import Code, Finding, Severity
+from pipelines.metric_sources.base import Floats, Ints, Window
 from pipelines.metric_sources.openmetrics_text import parse
-from pipelines.metric_sources.profiles import profile_of
+from pipelines.metric_sources.recorded import FileStore, Recorded, matches
+from pipelines.metric_sources.source import ProfiledSource
 from pipelines.settings import MetricsEntry
 
 
-@dataclass(frozen=True)
-class _Series:
-    """One series of the file; ``node`` is empty where it is no device's."""
+class OpenMetricsStore(FileStore):
+    """The series of one file."""
 
-    metric: str
-    labels: dict[str, str]
-    times: NDArray[np.int64]
-    values: NDArray[np.float64]
-    node: str
-
-    def inside(self, window: Window) -> NDArray[np.bool_]:
-        return (self.times >= window.start_ms) & (self.times < window.end_ms)
-
-
-class OpenMetricsSource:
-    """See ``MetricSource``."""
-
-    def __init__(self, entry: MetricsEntry, cluster: str, max_gap_ms: int) -> None:
-        if entry.path is None:
-            raise SettingsError(f"clusters.{cluster}.metrics: kind openmetrics needs `path`")
+    def __init__(self, entry: MetricsEntry, cluster: str) -> None:
+        if not isinstance(entry.path, Path):
+            raise SettingsError(f"clusters.{cluster}.metrics: kind openmetrics needs `path`, a file on this machine")
         self._path = entry.path
         self._match = entry.match
         self._cluster = cluster
-        self._max_gap_ms = max_gap_ms
-        self._nodes_per_shard = entry.nodes_per_shard
-        self._profile = profile_of(entry, cluster)
+        self._noticed: list[Finding] = []
+        self._window: Window | None = None
+        self._inside: dict[str, list[Recorded]] = {}
 
-    def nodes(self, window: Window) -> Sequence[str]:
-        """Names of the nodes whose devices have samples in the window, sorted."""
-        return sorted({series.node for series in self._file if series.node and series.inside(window).any()})
+    def notices(self) -> Sequence[Finding]:
+        """Bytes of the file that are no text."""
+        return self._noticed
 
-    def shards(self, window: Window, nodes: Sequence[str]) -> Iterator[Shard]:
-        """The device series of these nodes, ``nodes_per_shard`` nodes at a time."""
-        findings = self._unattributed(window)
-        for group in node_groups(nodes, self._nodes_per_shard):
-            builder = ShardBuilder(self._profile, self._exported)
-            for series in self._file:
-                if series.node and series.node in group:
-                    inside = series.inside(window)
-                    builder.add(series.metric, series.labels, series.times[inside], series.values[inside])
-            yield builder.shard(group, findings)
-            findings = []
-
-    def inventory(self, window: Window) -> Sequence[InfoSeries]:
-        """The series of kube-state-metrics in the window, reduced."""
-        reducer = InfoReducer(self._max_gap_ms)
-        for series in self._file:
-            if series.metric in INVENTORY_METRICS:
-                inside = series.inside(window)
-                reducer.add(series.metric, series.labels, series.times[inside], series.values[inside])
-        return reducer.result()
-
-    def roles(self, window: Window) -> Sequence[RoleCount]:
-        """How many series stand behind each role in the window."""
-        there = [(series.metric, series.labels) for series in self._file if series.inside(window).any()]
-        return count_roles(self._profile, there, self._exported)
-
-    def raw(self, window: Window, metrics: Sequence[str]) -> Iterator[RawSeries]:
-        """All series of these metrics in the window; the file is read again for them."""
-        for series in self._read({*metrics}):
-            inside = series.inside(window)
-            yield series.metric, series.labels, series.times[inside], series.values[inside]
-
-    def _unattributed(self, window: Window) -> list[Finding]:
-        metrics = {
-            series.metric
-            for series in self._file
-            if series.metric in self._profile.metrics
-            and not any(map(series.labels.get, self._profile.device.node))
-            and series.inside(window).any()
-        }
-        return series_without_node(metrics, self._profile, self._cluster)
+    def _found(self, metrics: Collection[str] | None, window: Window) -> Iterable[Recorded]:
+        if window != self._window:
+            self._window, self._inside = window, {}
+        for metric in self._file if metrics is None else metrics:
+            if metric not in self._inside:
+                there = ((series, series.inside(window)) for series in self._file.get(metric, ()))
+                self._inside[metric] = [series for series, inside in there if inside.start < inside.stop]
+            yield from self._inside[metric]
 
     @cached_property
-    def _exported(self) -> frozenset[str]:
-        return frozenset(series.metric for series in self._file if EXPORTED_POD in series.labels)
-
-    @cached_property
-    def _file(self) -> list[_Series]:
-        return self._read({*self._profile.metrics, *INVENTORY_METRICS})
-
-    def _read(self, wanted: Collection[str]) -> list[_Series]:
+    def _file(self) -> dict[str, list[Recorded]]:
         try:
             data = self._path.read_bytes()
         except OSError as error:
@@ -116,15 +53,28 @@ class OpenMetricsSource:
             problem = f"cannot be read ({error.strerror}); {setting} must name an OpenMetrics file"
             raise SeriesError(problem, file=str(self._path)) from error
         text = parse(data, str(self._path))
+        if text.not_utf8:
+            evidence = f"{text.not_utf8} lines hold bytes that are no UTF-8; they stand as \\xNN in the labels' values"
+            self._noticed.append(Finding(Code.INVALID_SAMPLES, Severity.INFO, self._path.name, evidence, count=text.not_utf8))
         ends = np.searchsorted(text.series, np.arange(len(text.metrics)), side="right")
-        kept = []
+        kept: dict[str, list[Recorded]] = {}
         for number, (metric, labels) in enumerate(zip(text.metrics, text.labels, strict=True)):
-            if metric in wanted and all(labels.get(name, "") == value for name, value in self._match.items()):
+            if matches(labels, self._match):
                 samples = slice(ends[number - 1] if number else 0, ends[number])
-                times, values = text.times[samples].copy(), text.values[samples].copy()
-                kept.append(_Series(metric, labels, times, values, self._node(metric, labels)))
+                kept.setdefault(metric, []).append(_sorted(metric, labels, text.times[samples], text.values[samples]))
         return kept
 
-    def _node(self, metric: str, labels: dict[str, str]) -> str:
-        named = self._profile.identify(metric, labels, exported=False)
-        return named[0][0].node if named else ""
+
+class OpenMetricsSource(ProfiledSource):
+    """See ``MetricSource``."""
+
+    def __init__(self, entry: MetricsEntry, cluster: str, max_gap_ms: int) -> None:
+        super().__init__(OpenMetricsStore(entry, cluster), entry, cluster, max_gap_ms)
+
+
+def _sorted(metric: str, labels: dict[str, str], times: Ints, values: Floats) -> Recorded:
+    """A series in time order, whatever the order of its lines."""
+    if np.any(times[1:] < times[:-1]):
+        order = np.argsort(times, kind="stable")
+        times, values = times[order], values[order]
+    return Recorded(metric, labels, times, values)

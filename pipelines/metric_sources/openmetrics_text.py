@@ -19,7 +19,7 @@ _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _SERIES = rf"{_NAME}(?:\{{(?:[^\"{{}}]|{_QUOTED})*\}})?"
 _NUMBER = r"^[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[nN][aA][nN]|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?)$"
 _SAMPLE_WITH_EXEMPLAR = rf"^(?P<sample>{_SERIES} [^ ]+ [^ ]+) # \{{.*$"
-_LABEL = re.compile(rf"([a-zA-Z_][a-zA-Z0-9_]*)=({_QUOTED})(?:,|$)")
+_LABEL = re.compile(rf" *([a-zA-Z_][a-zA-Z0-9_]*) *= *({_QUOTED}) *(?:,|$)")
 _ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 _END = "# EOF"
 _SECONDS_LIMIT = 1e11
@@ -34,10 +34,16 @@ class Exposition:
     series: NDArray[np.int64]
     times: NDArray[np.int64]
     values: NDArray[np.float64]
+    not_utf8: int = 0
+    """Lines with bytes that are no UTF-8."""
 
 
 def parse(data: bytes, file: str) -> Exposition:
-    """All samples of an OpenMetrics text; a missing end or time, or anything unreadable, is a ``SeriesError``."""
+    r"""All samples of an OpenMetrics text; a missing end or time, or anything unreadable, is a ``SeriesError``.
+
+    Bytes that are no UTF-8 are read as ``\xNN``, so that two texts which differ in them stay two.
+    """
+    data, strange = _as_utf8(data)
     lines, numbers = _sample_lines(data, file)
     parts = pc.split_pattern(_without_exemplars(lines), " ", max_splits=2, reverse=True)
     short = np.flatnonzero(pc.list_value_length(parts).to_numpy() != 3)
@@ -53,16 +59,21 @@ def parse(data: bytes, file: str) -> Exposition:
     of_series = encoded.indices.to_numpy().astype(np.int64)
     names, labels = _read_series(encoded.dictionary, of_series, numbers, file)
     order = np.argsort(of_series, kind="stable")
-    return Exposition(names, labels, of_series[order], np.rint(times * 1000).astype(np.int64)[order], values[order])
+    return Exposition(names, labels, of_series[order], np.rint(times * 1000).astype(np.int64)[order], values[order], strange)
+
+
+def _as_utf8(data: bytes) -> tuple[bytes, int]:
+    """The file as UTF-8, and how many of its lines were not."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        lines = [line.decode(errors="backslashreplace").encode() for line in data.split(b"\n")]
+        return b"\n".join(lines), sum(one != other for one, other in zip(lines, data.split(b"\n"), strict=True))
+    return data, 0
 
 
 def _sample_lines(data: bytes, file: str) -> tuple[pa.Array, NDArray[np.int64]]:
     """The lines that are samples and their line numbers, once the file is known to be whole."""
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise SeriesError("is not UTF-8 text; write it as OpenMetrics text", file=file, line=line) from None
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + 1
     if not data.endswith(b"\n"):
         ends = np.append(ends, len(data))
@@ -132,12 +143,14 @@ def read_series(text: str) -> tuple[str, dict[str, str]]:
 
     >>> read_series('m{a="x y",b="q\\"}{,",c=""}')
     ('m', {'a': 'x y', 'b': 'q"}{,'})
+    >>> read_series('m{a="x", b = "y", }')
+    ('m', {'a': 'x', 'b': 'y'})
     """
     name, brace, rest = text.partition("{")
     if not re.fullmatch(_NAME, name) or (brace and not rest.endswith("}")):
         raise ValueError(f"unreadable series {_clipped(text)}")
     labels: dict[str, str] = {}
-    place, inner = 0, rest[:-1]
+    place, inner = 0, rest[:-1].rstrip()
     while place < len(inner):
         match = _LABEL.match(inner, place)
         if match is None or match[1] in labels:

@@ -117,6 +117,14 @@ class PrometheusApi:
         except ValueError as error:
             raise self.unreadable(error) from error
 
+    def label_names(self, selectors: Sequence[str], window: Window) -> list[str]:
+        """The names of the labels on series of these selectors, near the window."""
+        data = self._data("POST", "labels", _matching(selectors, window))
+        try:
+            return read_names(data)
+        except ValueError as error:
+            raise self.unreadable(error) from error
+
     def series(self, selectors: Sequence[str], window: Window) -> list[dict[str, str]]:
         """The series of these selectors, near the window."""
         data = self._data("POST", "series", _matching(selectors, window))

@@ -29,12 +29,12 @@ def one_of(label: str, values: Iterable[str]) -> str:
 
 
 def selector(metric: str, match: Mapping[str, str], *matchers: str) -> str:
-    """The series of a metric with these labels and matchers.
+    """The series of a metric (empty: of any) with these labels and matchers.
 
     >>> selector("up", {"cluster": "prod"}, 'node!=""')
     'up{cluster="prod",node!=""}'
     """
     parts = [*(f"{name}={quoted(value)}" for name, value in match.items()), *matchers]
-    if _METRIC.fullmatch(metric):
+    if not metric or _METRIC.fullmatch(metric):
         return f"{metric}{{{','.join(parts)}}}"
     return f"{{__name__={quoted(metric)},{','.join(parts)}}}"

@@ -8,6 +8,7 @@ from pipelines.settings import MetricsEntry
 
 _KINDS = {
     "openmetrics": ("pipelines.metric_sources.openmetrics", "OpenMetricsSource"),
+    "parquet": ("pipelines.metric_sources.parquet", "ParquetSource"),
     "prometheus": ("pipelines.metric_sources.prometheus", "PrometheusSource"),
 }
 

@@ -53,7 +53,7 @@ def test_replicas_of_one_series_interleave() -> None:
 def test_of_equal_times_the_larger_stays_and_the_rest_are_counted() -> None:
     table, findings = cleaned([(series("a"), [(0, 5.0), (0, 7.0), (10, 1.0)]), (series("a"), [(0, 6.0), (10, 1.0)])])
     assert table.column("values").to_pylist() == [[7.0, 1.0]]
-    assert findings == {(Code.DUPLICATE_SAMPLES, "GPU-1"): 3}
+    assert findings == {(Code.DUPLICATE_SAMPLES, "n/GPU-1"): 3}
 
 
 def test_values_that_cannot_be_true_are_gone_before_the_larger_is_chosen() -> None:
@@ -61,7 +61,7 @@ def test_values_that_cannot_be_true_are_gone_before_the_larger_is_chosen() -> No
     rows = [(series("a"), [(0, 40.0), *((0, blank) for blank in blanks)])]
     table, findings = cleaned(rows)
     assert table.column("values").to_pylist() == [[40.0]]
-    assert findings == {(Code.INVALID_SAMPLES, "GPU-1"): len(blanks)}
+    assert findings == {(Code.INVALID_SAMPLES, "n/GPU-1"): len(blanks)}
 
 
 def test_the_largest_true_value_is_just_below_a_pebibyte() -> None:
@@ -79,9 +79,9 @@ def test_a_series_without_a_sample_left_vanishes_and_findings_are_per_device() -
     table, findings = cleaned(rows)
     assert table.column("gpu_uuid").to_pylist() == ["GPU-1"]
     assert findings == {
-        (Code.INVALID_SAMPLES, "GPU-1"): 1,
-        (Code.INVALID_SAMPLES, "GPU-1/3"): 2,
-        (Code.INVALID_SAMPLES, "GPU-2"): 1,
+        (Code.INVALID_SAMPLES, "n/GPU-1"): 1,
+        (Code.INVALID_SAMPLES, "n/GPU-1/3"): 2,
+        (Code.INVALID_SAMPLES, "n/GPU-2"): 1,
     }
 
 

@@ -82,9 +82,13 @@ def test_dcgm_labels_of_the_device() -> None:
     assert identity[:9] == ("used", "device", USED, False, "n1", "GPU-1", "3", "1g.5gb", "NVIDIA A100")
 
 
-@pytest.mark.parametrize("missing", ["UUID", "Hostname"])
-def test_a_series_without_node_or_device_has_no_meaning(missing: str) -> None:
-    assert DCGM.identify(USED, {k: v for k, v in DEVICE.items() if k != missing}, exported=False) == []
+def test_a_series_without_a_device_has_no_meaning() -> None:
+    assert DCGM.identify(USED, {"Hostname": "n1"}, exported=False) == []
+
+
+def test_a_series_without_a_node_waits_for_its_place() -> None:
+    ((identity, _),) = DCGM.identify(USED, {"UUID": "GPU-1"}, exported=False)
+    assert (identity.node, identity.gpu_uuid) == ("", "GPU-1")
 
 
 def test_custom_roles_units_and_reserve() -> None:
@@ -178,4 +182,4 @@ def test_the_blank_values_of_a_case_are_counted_and_gone() -> None:
     (shard,) = read.shards(DAY, read.nodes(DAY))
     samples = dict(zip(shard.samples.column("role").to_pylist(), shard.samples.column("values").to_pylist(), strict=True))
     assert samples == {"pod_memory": [40 * 2.0**30] * 5, "free": [40 * 2.0**30] * 4}
-    assert [(f.code.value, f.subject, f.count) for f in shard.findings] == [("invalid_samples", "GPU-1", 3)]
+    assert [(f.code.value, f.subject, f.count) for f in shard.findings] == [("invalid_samples", "gpu-a/GPU-1", 3)]

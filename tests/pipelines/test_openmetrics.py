@@ -111,9 +111,19 @@ def test_a_bad_file_is_refused_with_file_and_line(text: str, line: int, problem:
     assert "\n" not in str(caught.value)
 
 
-def test_a_text_that_is_not_utf8_is_refused_with_its_line() -> None:
-    with pytest.raises(SeriesError, match=r"^m\.om, line 2: is not UTF-8"):
-        parse(b'm 1 2\nm{a="\xff"} 1 2\n# EOF\n', "m.om")
+def test_label_values_of_any_bytes_are_read_and_counted(tmp_path: Path) -> None:
+    (tmp_path / "m.om").write_bytes(b'm{a="\xff",b="\x00\t\xc3\xbc"} 1 2\nm{a="\xfe"} 1 2\nm{a="x"} 1 2\n# EOF\n')
+    found = parse((tmp_path / "m.om").read_bytes(), "m.om")
+    assert found.labels == [{"a": "\\xff", "b": "\0\tü"}, {"a": "\\xfe"}, {"a": "x"}]
+    assert found.not_utf8 == 2
+    read = load_metric_source(MetricsEntry(kind="openmetrics", path=tmp_path / "m.om"), "prod", 900_000)
+    noticed = [(f.code.value, f.subject, f.count) for f in read.notices(window(0, 20)) if f.severity.value == "info"]
+    assert noticed == [("invalid_samples", "m.om", 2)]
+
+
+def test_a_metric_name_of_strange_bytes_is_refused_with_its_line() -> None:
+    with pytest.raises(SeriesError, match=r"^m\.om, line 2: "):
+        parse(b'm 1 2\n\xff{a="b"} 1 2\n# EOF\n', "m.om")
 
 
 def test_a_file_that_is_not_there_is_refused_with_its_setting(tmp_path: Path) -> None:

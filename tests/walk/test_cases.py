@@ -15,7 +15,6 @@ from pipelines.stages import Results, open_walk, run_day
 CASES = Path(__file__).parents[1] / "cases"
 SHARED = Path(__file__).parents[3] / "shared" / "cases"
 WAITING = {
-    "29-equal-replicas": "profile hami is not built yet",
     "31-savings-plan": "the legacy AWS report is not built yet",
 }
 MONEY = ("used_cost", "overhead_cost", "idle_cost", "cost")
