@@ -95,10 +95,6 @@ INVENTORY_METRICS = (
 """The series that the inventory is built from; each may be absent."""
 
 
-RawSeries = tuple[str, Mapping[str, str], NDArray[np.int64], NDArray[np.float64]]
-"""Metric, labels, times in ms, values as delivered."""
-
-
 @dataclass(frozen=True)
 class RoleCount:
     """How many series a role has, for ``doctor``."""
