@@ -8,12 +8,12 @@ import pandas as pd
 import pyarrow as pa
 
 from allocation import frame_rows, wide
-from allocation.devices import Shard, build
+from allocation.devices import Shard
 from allocation.findings import Code, Finding, Severity
 from allocation.frame_rows import Output
 from allocation.frames import Terms, sweep_frames
+from allocation.held import held
 from allocation.instant import ABSENT
-from allocation.intervals import hold
 from allocation.policy import Policy
 from allocation.schemas import USAGE, conform
 from allocation.sweep import EVEN, HOLDER, PROPORTIONAL, SEPARATE, Choice
@@ -48,12 +48,12 @@ def measure(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, periods:
     Args:
         samples: table ``samples`` of the shard's nodes, read with a margin of ``max_gap`` on both sides.
         nodes: table ``nodes`` with ``from_ms``, ``until_ms``.
-        pods: table ``pods`` with ``seen_ms``, ``started_ms``, ``ended_ms``.
+        pods: table ``pods``, one row a pod, with ``seen_ms``, ``started_ms``, ``ended_ms`` and what pods asked for (see ``lives``).
         periods: one row a frame: ``node_key``, ``start_ms``, ``end_ms``, ``expected_ms``, distinct.
         policy: the method's choices.
     """
-    shard = build(samples, nodes, pods, sorted(set(periods.node_key)), policy)
-    runs = hold(shard.offsets, shard.ts, shard.values, shard.reports, shard.alive, policy.max_hold_ms, policy.max_gap_ms)
+    known = held(samples, nodes, pods, sorted(set(periods.node_key)), policy)
+    shard, runs = known.shard, known.runs
     number = pd.Series(np.arange(len(shard.machines)), index=shard.machines.node_key)
     periods = periods.sort_values(["node_key", "start_ms", "end_ms"], ignore_index=True).assign(
         machine=lambda d: d.node_key.map(number)
