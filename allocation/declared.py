@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from allocation.lives import POD_KEY
+from allocation.lives import POD_KEY, among
 from allocation.pieces import Pieces
 
 Int64 = npt.NDArray[np.int64]
@@ -24,6 +24,7 @@ def with_declared(pieces: Pieces, lives: pd.DataFrame, machines: pd.DataFrame) -
         return pieces
     table = pieces.table
     rows = table[(table.role == "pod_memory") & (table.pod != "")]
+    rows = rows[~among(rows, lives[lives.is_reservation])]
     holders = rows.drop_duplicates([*_PLACE, *POD_KEY])
     shared = holders.groupby(_PLACE).pod.transform("size") > 1
     told = table[table.role == "declared"][[*_PLACE, *POD_KEY]].drop_duplicates().assign(told=True)

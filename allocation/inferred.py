@@ -1,7 +1,7 @@
 """Pods that were given a GPU while the exporter lost their labels: who must hold a device that nobody is shown on.
 
-A device is *free* at an instant where something is known of it and no series names a holder. A pod is *lost* where it lives on the
-machine, asked for the device's resource, and no series names it there on any device. Only one possibility is taken: (a) exactly
+A device is *free* at an instant where something is known of it and no series names a holder. A pod is *lost* where it lives on
+the machine, asked for the device's resource, and no series names it there on any device. Only one possibility is taken: (a) exactly
 one pod is lost, it asked for as many devices as are free, every GPU that must exist is known, and the devices are not shared; or
 (b) the machine has one device of the kind and it is free: all lost pods hold it. Else nothing is said.
 
@@ -68,7 +68,7 @@ def _offsets(numbers: "pd.Series[int]", size: int) -> Int64:
 
 
 def _wanting(shard: Shard, nodes: pd.DataFrame, lives: pd.DataFrame) -> pd.DataFrame:
-    """One row a pod that asked for one kind of GPU, and stay of its machine: ``machine``, ``name``, ``request``, its life there."""
+    """One row a pod that asked for one kind of GPU, and stay of its machine, with its life there."""
     asked = lives[(lives.gpu_resource != "") & (lives.requested_gpus > 0) & ~lives.is_reservation & (lives.node != "")]
     number = pd.Series(np.arange(len(shard.machines)), index=shard.machines.node_key)
     has_gpus = np.diff(shard.topology.gpu_offsets) > 0
@@ -135,8 +135,9 @@ def _events(stretches: Stretches, shard: Shard, wanting: pd.DataFrame) -> pd.Dat
     role, device_of = topology.role[series], device[series]
     machine = shard.gpus.machine.to_numpy(np.int64)[shard.devices.gpu.to_numpy(np.int64)]
     spans = pd.DataFrame({"machine": machine[device_of], "who": device_of, "start": stretches.start, "end": stretches.end})
-    pods = spans[role == instant.POD]
-    holder = topology.device_holders[topology.device_holder_offsets[device_of] + topology.local[series]][role == instant.POD]
+    is_pod = role == instant.POD
+    pods = spans[is_pod]
+    holder = topology.device_holders[topology.device_holder_offsets[device_of[is_pod]] + topology.local[series[is_pod]]]
     names = wanting.drop_duplicates("name").set_index(["machine", "namespace", "pod"]).name
     named = pods.assign(who=_name_of_holder(shard, names)[holder]).query("who >= 0")
     lived = pd.DataFrame(
@@ -153,7 +154,8 @@ def _events(stretches: Stretches, shard: Shard, wanting: pd.DataFrame) -> pd.Dat
 def _name_of_holder(shard: Shard, names: "pd.Series[int]") -> Int64:
     """For each holder the number of its name among the wanting pods, or -1."""
     keys = pd.MultiIndex.from_frame(shard.holders[["machine", "namespace", "pod"]])
-    return names.reindex(keys).fillna(_UNKNOWN).to_numpy(np.int64)
+    numbers: Int64 = names.reindex(keys).fillna(_UNKNOWN).to_numpy(np.int64)
+    return numbers
 
 
 def with_lost(pieces: Pieces, lost: pd.DataFrame, shard: Shard) -> Pieces:
@@ -197,4 +199,3 @@ def device_times(offsets: Int64, ts: Int64, role: Int64, series_offsets: Int64, 
     for k in range(len(spans)):
         flat[begins[k] : begins[k + 1]] = found[k + 1]
     return begins, flat
-

@@ -49,3 +49,9 @@ def pod_lives(pods: pd.DataFrame, max_hold_ms: int) -> pd.DataFrame:
 def names_reservation(namespace: "pd.Series[str]", pod: "pd.Series[str]") -> "pd.Series[bool]":
     """Pods that hold a whole GPU for the fractions that a scheduler (KAI, Run:ai) places on it."""
     return namespace.isin(RESERVATION_NAMESPACES) & pod.astype("object").astype(str).str.match(_RESERVATION_NAME)
+
+
+def among(table: pd.DataFrame, keys: pd.DataFrame) -> "pd.Series[bool]":
+    """Which rows of a table name one of the pods in ``keys``."""
+    wanted = pd.MultiIndex.from_frame(keys[POD_KEY])
+    return pd.Series(pd.MultiIndex.from_frame(table[POD_KEY]).isin(wanted), index=table.index)

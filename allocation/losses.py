@@ -38,7 +38,7 @@ class Wanting(NamedTuple):
 
 
 class State(NamedTuple):
-    """How many series make each device known and held, and name each pod; which pods live. In the order of the kinds of events."""
+    """How many series make each device known and held, and name each pod; which pods live. In order of the kinds."""
 
     known: Int64
     held: Int64
@@ -61,7 +61,7 @@ def _all_known(state: State, kinds: Kinds, machine: int) -> bool:
     n = 0
     for gpu in range(kinds.gpu_offsets[machine], kinds.gpu_offsets[machine + 1]):
         n += bool(np.any(state.known[kinds.device_offsets[gpu] : kinds.device_offsets[gpu + 1]] > 0))
-    return n >= kinds.gpus[machine]
+    return bool(n >= kinds.gpus[machine])
 
 
 @kernel
@@ -92,7 +92,9 @@ def _only_way(state: State, kinds: Kinds, wanting: Wanting, machine: int, lost: 
     alone = len(lost) == 1 and not shared and total == len(free)
     one_each = shared or total == len(lost)
     on_one = known == 1 and len(free) == 1 and one_each and total <= kinds.replicas[machine]
-    return free if alone or on_one else free[:0]
+    if alone or on_one:
+        return free
+    return np.empty(0, np.int64)
 
 
 @kernel

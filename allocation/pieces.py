@@ -15,14 +15,19 @@ from allocation.compiled import kernel
 from allocation.intervals import NEVER
 
 Int64 = npt.NDArray[np.int64]
+COLUMNS = [
+    "role", "level", "metric", "includes_reserved", "node", "gpu_uuid", "gpu_instance", "mig_profile", "gpu_model",
+    "namespace", "pod", "pod_uid", "container", "machine", "lo", "hi", "from_ms", "until_ms", "stay_from", "stay_until",
+    "own_uid",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Pieces:
     """One row a piece in ``table``; its samples are ``lo:hi`` of ``ts`` (ms) and ``values`` (bytes).
 
-    Columns of the table ``samples`` and: ``machine`` (number), ``from_ms``, ``until_ms`` (its life), ``stay_from``, ``stay_until``
-    (the machine's under that node name), ``own_uid`` (the source itself names the uid).
+    Columns of the table ``samples`` and: ``machine`` (number), ``from_ms``, ``until_ms`` (its life), ``stay_from``,
+    ``stay_until`` (the machine's under that node name), ``own_uid`` (the source itself names the uid).
     """
 
     table: pd.DataFrame
@@ -54,16 +59,14 @@ def pieces_of(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, machin
     )
     offsets = timestamps.offsets.to_numpy().astype(np.int64) if len(samples) else np.zeros(1, np.int64)
     series = samples.drop_columns(["timestamps_ms", "values"]).to_pandas()
-    return Pieces(_pieces(series, offsets, ts, nodes, pods, machines), ts, values)
+    return Pieces(_pieces(series, offsets, ts, nodes, pods, machines)[COLUMNS], ts, values)
 
 
 def _pieces(
     series: pd.DataFrame, offsets: Int64, ts: Int64, nodes: pd.DataFrame, pods: pd.DataFrame, machines: pd.DataFrame
 ) -> pd.DataFrame:
     """One row a piece: its sample range ``lo:hi``, its machine's number, its uid, its life in ms."""
-    series = series.assign(
-        lo=offsets[:-1], hi=offsets[1:], from_ms=-NEVER, until_ms=NEVER, own_uid=series.pod_uid != ""
-    )
+    series = series.assign(lo=offsets[:-1], hi=offsets[1:], from_ms=-NEVER, until_ms=NEVER, own_uid=series.pod_uid != "")
     number = pd.Series(np.arange(len(machines)), index=machines.node_key)
     stays = nodes[nodes.node_key.isin(machines.node_key)].assign(machine=lambda d: d.node_key.map(number))
     stays = stays[["node", "machine", "from_ms", "until_ms"]].rename(columns={"from_ms": "stay_from", "until_ms": "stay_until"})

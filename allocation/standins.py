@@ -8,7 +8,7 @@ pod only. While nobody is known behind it, the reservation pod stays the holder.
 
 import pandas as pd
 
-from allocation.lives import POD_KEY
+from allocation.lives import POD_KEY, among
 from allocation.pieces import Pieces, first_at
 
 _BEHIND_KEY = [f"behind_{c}" for c in POD_KEY]
@@ -17,21 +17,19 @@ _BEHIND_KEY = [f"behind_{c}" for c in POD_KEY]
 def resolved(pieces: Pieces, lives: pd.DataFrame) -> Pieces:
     """The pieces with each reservation pod's rows handed to the workloads behind it, within those workloads' lives."""
     behind = _behind(lives)
-    rows = pieces.table[pieces.table.role == "pod_memory"].merge(behind[POD_KEY].drop_duplicates(), on=POD_KEY, how="inner")
-    if rows.empty:
+    replaced = (pieces.table.role == "pod_memory") & among(pieces.table, behind)
+    if not replaced.any():
         return pieces
-    rows = rows.reset_index(names="row")
+    rows = pieces.table[replaced].reset_index(drop=True).reset_index(names="row")
     cover = rows.merge(behind, on=POD_KEY, how="inner")
     cover = cover.assign(
         from_ms=cover[["from_ms", "alive_from"]].max(axis=1), until_ms=cover[["until_ms", "alive_until"]].min(axis=1)
     )
     cover = cover[cover.from_ms < cover.until_ms]
     stand_ins = cover.assign(**{c: cover[f"behind_{c}"] for c in POD_KEY}, container="", level="device", own_uid=False)
-    taken = pieces.table.merge(behind[POD_KEY].drop_duplicates(), on=POD_KEY, how="left", indicator=True)
-    kept = pieces.table[~((taken._merge == "both") & (taken.role == "pod_memory")).to_numpy()]
     more = pd.concat([_left_over(rows, cover), stand_ins], ignore_index=True)
     more = _trimmed(Pieces(more, pieces.ts, pieces.values))
-    table = pd.concat([kept, more[pieces.table.columns]], ignore_index=True)
+    table = pd.concat([pieces.table[~replaced], more[pieces.table.columns]], ignore_index=True)
     return Pieces(table, pieces.ts, pieces.values)
 
 
@@ -78,11 +76,12 @@ def _behind(lives: pd.DataFrame) -> pd.DataFrame:
     )
     columns = [*POD_KEY, *_BEHIND_KEY, "alive_from", "alive_until"]
     found = pd.concat([by_group[columns], by_node[columns]], ignore_index=True)
+    found = found.astype({"alive_from": "int64", "alive_until": "int64"})
     return found[found.alive_from < found.alive_until]
 
 
 def _alone(reservations: pd.DataFrame) -> pd.DataFrame:
-    """When each reservation pod without a group is the only one of its node: its key, ``node``, ``alone_from``, ``alone_until``."""
+    """When each reservation pod without a group is the only one of its node: ``alone_from``, ``alone_until``."""
     ends = pd.concat(
         [
             pd.DataFrame({"node": reservations.node, "alone_from": reservations.alive_from, "change": 1}),

@@ -48,7 +48,7 @@ def measure(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, periods:
     Args:
         samples: table ``samples`` of the shard's nodes, read with a margin of ``max_gap`` on both sides.
         nodes: table ``nodes`` with ``from_ms``, ``until_ms``.
-        pods: table ``pods``, one row a pod, with ``seen_ms``, ``started_ms``, ``ended_ms`` and what pods asked for (see ``lives``).
+        pods: table ``pods``, one row a pod, with ``seen_ms``, ``started_ms``, ``ended_ms``, and what each asked for (see ``lives``).
         periods: one row a frame: ``node_key``, ``start_ms``, ``end_ms``, ``expected_ms``, distinct.
         policy: the method's choices.
     """
