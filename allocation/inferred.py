@@ -1,9 +1,9 @@
 """Pods that were given a GPU while the exporter lost their labels: who must hold a device that nobody is shown on.
 
 A device is *free* at an instant where something is known of it and no series names a holder. A pod is *lost* where it lives on
-the machine, asked for the device's resource, and no series names it there on any device. Only one possibility is taken: (a) exactly
-one pod is lost, it asked for as many devices as are free, every GPU that must exist is known, and the devices are not shared; or
-(b) the machine has one device of the kind and it is free: all lost pods hold it. Else nothing is said.
+the machine, asked for the device's resource, and no series names it there on any device. Only one possibility is taken: (a)
+exactly one pod is lost, it asked for as many devices as are free, every GPU that must exist is known, and devices are not
+shared; or (b) the machine has one device of the kind and it is free: all lost pods hold it. Else nothing is said.
 
 The kind is the whole card, or the profile of an instance; under the MIG strategy `single` all devices of the machine are of one
 kind. Everything is judged by what is known at the instant, so that days computed alone equal days computed together. Reservation

@@ -84,6 +84,7 @@ def _devices(state: State, kinds: Kinds, machine: int, kind: int) -> tuple[int, 
 @kernel
 def _only_way(state: State, kinds: Kinds, wanting: Wanting, machine: int, lost: Int64) -> Int64:
     """The free devices that the lost pods of one kind must hold, or none."""
+    free: Int64
     known, free = _devices(state, kinds, machine, wanting.kind[lost[0]])
     total, shared = 0, False
     for pod in lost:
@@ -92,9 +93,7 @@ def _only_way(state: State, kinds: Kinds, wanting: Wanting, machine: int, lost: 
     alone = len(lost) == 1 and not shared and total == len(free)
     one_each = shared or total == len(lost)
     on_one = known == 1 and len(free) == 1 and one_each and total <= kinds.replicas[machine]
-    if alone or on_one:
-        return free
-    return np.empty(0, np.int64)
+    return free if alone or on_one else np.empty(0, np.int64)
 
 
 @kernel

@@ -14,10 +14,12 @@ from allocation.frame_rows import Output
 from allocation.frames import Terms, sweep_frames
 from allocation.held import held
 from allocation.instant import ABSENT
+from allocation.noticed import notice
 from allocation.policy import Policy
 from allocation.schemas import USAGE, conform
 from allocation.sweep import EVEN, HOLDER, PROPORTIONAL, SEPARATE, Choice
 from allocation.times import from_ms, time_column
+from allocation.view import gib
 
 Int64 = npt.NDArray[np.int64]
 BUCKETS = ("workload", "idle", "overhead", "stranded", "host", "unallocated")
@@ -25,7 +27,6 @@ REASONS = (None, "gpu_without_metrics", "node_without_metrics", "unknown_time", 
 BASES = ("exclusive", "measured", "estimated_requests", "estimated_even", "none", "mig")
 _NONE, _MIG = 4, 5
 _POLICIES = {"proportional": PROPORTIONAL, "even": EVEN, "separate": SEPARATE, "holder": HOLDER}
-_BYTES_PER_GIB = 2**30
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def measure(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, periods:
     Args:
         samples: table ``samples`` of the shard's nodes, read with a margin of ``max_gap`` on both sides.
         nodes: table ``nodes`` with ``from_ms``, ``until_ms``.
-        pods: table ``pods``, one row a pod, with ``seen_ms``, ``started_ms``, ``ended_ms``, and what each asked for (see ``lives``).
+        pods: table ``pods``, one row a pod, with ``seen_ms``, ``started_ms``, ``ended_ms``, and what each asked for (``lives``).
         periods: one row a frame: ``node_key``, ``start_ms``, ``end_ms``, ``expected_ms``, distinct.
         policy: the method's choices.
     """
@@ -74,7 +75,8 @@ def measure(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, periods:
         )
     )
     rows = rows[order]
-    return Measured(_table(rows, periods, shard), tuple(_findings(notes, rows, periods, shard)))
+    findings = (*_findings(notes, rows, periods, shard), *notice(known, periods, policy))
+    return Measured(_table(rows, periods, shard), findings)
 
 
 def _space(shard: Shard, wanted: Int64, policy: Policy) -> Output:
@@ -196,11 +198,6 @@ def _findings(notes: Int64, rows: Int64, periods: pd.DataFrame, shard: Shard) ->
         period = (from_ms(group.start_ms.min()), from_ms(group.end_ms.max()))
         found.append(Finding(_CODES[int(code)], Severity.WARNING, subject, evidence, period, count=len(group)))
     return found
-
-
-def gib(size: float) -> str:
-    """Bytes in GiB, for people."""
-    return f"{size / _BYTES_PER_GIB:.3f}"
 
 
 def _evidence(code: int, group: pd.DataFrame, rows: Int64, device: int) -> str:
