@@ -49,13 +49,17 @@ def _weights(holders: pd.DataFrame, machines: pd.DataFrame) -> "pd.Series[float]
 def _with_constant(pieces: Pieces, rows: pd.DataFrame, wanted: pd.DataFrame) -> Pieces:
     """For each wanted holder a piece of its weight at every time at which any of its rows has a sample."""
     number = wanted[[*_PLACE, *POD_KEY]].reset_index(names="number")
-    rows = rows.merge(number, on=[*_PLACE, *POD_KEY])
+    rows = rows.merge(number, on=[*_PLACE, *POD_KEY]).sort_values("number", ignore_index=True)
     count = (rows.hi - rows.lo).to_numpy(np.int64)
     before = np.concatenate(([0], np.cumsum(count)[:-1]))
     times = pieces.ts[np.repeat(rows.lo.to_numpy(np.int64) - before, count) + np.arange(count.sum())]
-    found = pd.DataFrame({"number": np.repeat(rows.number.to_numpy(np.int64), count), "t": times})
-    found = found.drop_duplicates().sort_values(["number", "t"], ignore_index=True)
-    ends = np.searchsorted(found.number.to_numpy(), np.arange(len(wanted) + 1))
+    whose = np.repeat(rows.number.to_numpy(np.int64), count)
+    if rows.number.duplicated().any():
+        order = np.lexsort((times, whose))
+        times, whose = times[order], whose[order]
+        fresh = np.concatenate(([True], (times[1:] != times[:-1]) | (whose[1:] != whose[:-1])))
+        times, whose = times[fresh], whose[fresh]
+    ends = np.searchsorted(whose, np.arange(len(wanted) + 1))
     life = rows.groupby("number")
     more = wanted.assign(
         role="declared",
@@ -68,5 +72,5 @@ def _with_constant(pieces: Pieces, rows: pd.DataFrame, wanted: pd.DataFrame) -> 
         lo=ends[:-1],
         hi=ends[1:],
     )
-    values: Int64 = wanted.weight.to_numpy(np.float64).astype(np.int64)[found.number.to_numpy()]
-    return pieces.with_more(more, found.t.to_numpy(np.int64), values)
+    values: Int64 = wanted.weight.to_numpy(np.float64).astype(np.int64)[whose]
+    return pieces.with_more(more, times, values)

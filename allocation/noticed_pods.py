@@ -11,7 +11,7 @@ from allocation import instant
 from allocation.figures import above_limit
 from allocation.findings import Code, Finding
 from allocation.lives import POD_KEY, names_reservation
-from allocation.stretches import time_within
+from allocation.stretches import times_within
 from allocation.view import View, gib
 
 Int64 = npt.NDArray[np.int64]
@@ -35,8 +35,7 @@ def _seconds(ms: "pd.Series[int]") -> "pd.Series[str]":
 
 def _within(view: View, rows: pd.DataFrame) -> Int64:
     """How much of each row's ``[start_ms, end_ms)`` lies in its machine's frames."""
-    spans = rows[["machine", "start_ms", "end_ms"]].to_numpy(np.int64)
-    return np.array([time_within(view.windows, m, start, end) for m, start, end in spans], np.int64)
+    return np.asarray(times_within(view.windows, rows[["machine", "start_ms", "end_ms"]].to_numpy(np.int64)))
 
 
 def _lost(view: View) -> list[Finding]:

@@ -16,6 +16,8 @@ _BEHIND_KEY = [f"behind_{c}" for c in POD_KEY]
 
 def resolved(pieces: Pieces, lives: pd.DataFrame) -> Pieces:
     """The pieces with each reservation pod's rows handed to the workloads behind it, within those workloads' lives."""
+    if not lives.is_reservation.any():
+        return pieces
     behind = _behind(lives)
     replaced = (pieces.table.role == "pod_memory") & among(pieces.table, behind)
     if not replaced.any():

@@ -77,6 +77,15 @@ def time_within(windows: Windows, machine: int, start: int, end: int) -> int:
     return total
 
 
+@kernel
+def times_within(windows: Windows, spans: Int64) -> Int64:
+    """How much of each span (machine, start, end) lies in its machine's windows, ms."""
+    found = np.empty(len(spans), np.int64)
+    for k in range(len(spans)):
+        found[k] = time_within(windows, spans[k, 0], spans[k, 1], spans[k, 2])
+    return found
+
+
 def windows_of(periods: pd.DataFrame, machines: int) -> Windows:
     """The union of the periods of each machine; ``periods`` has ``machine``, ``start_ms``, ``end_ms``."""
     rows = periods.sort_values(["machine", "start_ms", "end_ms"])

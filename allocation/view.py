@@ -143,8 +143,8 @@ class View:
         ]  # fmt: skip
 
     def _period(self, machines: "pd.Series[int] | list[int]") -> tuple[pd.Timestamp, pd.Timestamp]:
-        of = self.frames[self.frames.machine.isin(machines)]
-        return from_ms(of.start_ms.min()), from_ms(of.end_ms.max())
+        first, last = self.windows.offsets[list(machines)], self.windows.offsets[np.array(list(machines)) + 1] - 1
+        return from_ms(self.windows.start[first].min()), from_ms(self.windows.end[last].max())
 
 
 def gib(size: float) -> str:

@@ -94,7 +94,7 @@ def test_measured_pods_do_not_care_what_they_declared() -> None:
 
 def test_a_vgpu_guest_sees_its_slice_as_its_card() -> None:
     rows = (row("GPU-0", "a", every(6 * GIB)), card("GPU-0", every(16 * GIB), "total"))
-    answer = taken(rows, pods_of(Pod("a", gpus=1, resource="nvidia_com_gpu")), machine=Machine(gpus=1, memory=16 * GIB))
+    answer = taken(rows, pods_of(Pod("a", gpus=1, resource="nvidia_com_gpu")), machine=Machine(gpus=1))
     (only,) = answer.usage.to_pylist()
     assert (only["used_byte_ms"], only["idle_byte_ms"]) == (6 * GIB * HOUR, 10 * GIB * HOUR)
     assert only["basis"] == "exclusive"
