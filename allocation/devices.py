@@ -1,7 +1,7 @@
-"""From the tables samples, nodes and pods of one shard to the flat arrays that the sweep reads.
+"""From the pieces of one shard's series to the flat arrays that the sweep reads.
 
-A series is cut where its node name changes its machine (R19) and where its pod comes back under another uid (R20); the rows that
-repeat a device's value become one series more (R2).
+Here belongs the order of devices, series and holders; the rows that repeat a device's value become one series more (R2). How
+series become pieces stands in ``pieces``.
 """
 
 from dataclasses import dataclass
@@ -9,12 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import pyarrow as pa
 
 from allocation import instant
-from allocation.compiled import kernel
 from allocation.frame_rows import Topology
 from allocation.intervals import NEVER, Reports
+from allocation.pieces import Pieces
 from allocation.policy import Policy
 from allocation.times import DAY_MS
 
@@ -26,6 +25,11 @@ ROLES = {
     "reserved": instant.RESERVED,
     "pod_memory": instant.POD,
     "declared": instant.DECLARED,
+}
+LEVELS = {
+    "container": instant.CONTAINER,
+    "device": instant.DEVICE,
+    "inferred": getattr(instant, "INFERRED_LEVEL", instant.DEVICE),
 }
 _DEVICE_KEY = ["machine", "gpu_uuid", "instance_rank", "gpu_instance", "mig_profile"]
 _HOLDER_KEY = ["machine", "namespace", "pod", "pod_uid"]
@@ -49,87 +53,21 @@ class Shard:
     """``metric`` and ``container`` of each series; all else of it stands in the topology."""
 
 
-def build(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, machine_keys: list[str], policy: Policy) -> Shard:
+def machines_of(nodes: pd.DataFrame, machine_keys: list[str]) -> pd.DataFrame:
+    """The machines of a shard, one row each; a row's number is the machine's number."""
+    return nodes[nodes.node_key.isin(machine_keys)].drop_duplicates("node_key").sort_values("node_key", ignore_index=True)
+
+
+def build(pieces: Pieces, machines: pd.DataFrame, policy: Policy) -> Shard:
     """The shard's arrays.
 
     Args:
-        samples: table ``samples`` of the nodes in the shard.
-        nodes: table ``nodes`` (of the whole cluster), times as int64 ms in ``from_ms`` and ``until_ms``.
-        pods: table ``pods``, times as int64 ms in ``seen_ms``, ``started_ms``, ``ended_ms`` (NEVER where unknown).
-        machine_keys: the machines that have frames in this shard; those without series get no GPU.
+        pieces: the pieces of all series.
+        machines: the machines that have frames in this shard; those without series get no GPU.
         policy: for the configured reserve.
     """
-    machines = nodes[nodes.node_key.isin(machine_keys)].drop_duplicates("node_key").sort_values("node_key", ignore_index=True)
-    timestamps = samples.column("timestamps_ms").combine_chunks()
-    ts = timestamps.values.to_numpy() if len(samples) else np.empty(0, np.int64)
-    values = (
-        np.rint(samples.column("values").combine_chunks().values.to_numpy()).astype(np.int64)
-        if len(samples)
-        else np.empty(0, np.int64)
-    )
-    offsets = timestamps.offsets.to_numpy().astype(np.int64) if len(samples) else np.zeros(1, np.int64)
-    pieces = _pieces(samples.drop_columns(["timestamps_ms", "values"]).to_pandas(), offsets, ts, nodes, pods, machines)
-    pieces = _sorted_pieces(pieces)
-    pieces, ts, values = _with_repeated_rows(pieces, ts, values)
-    return _arrays(pieces, ts, values, machines, policy)
-
-
-def _pieces(
-    series: pd.DataFrame, offsets: Int64, ts: Int64, nodes: pd.DataFrame, pods: pd.DataFrame, machines: pd.DataFrame
-) -> pd.DataFrame:
-    """One row a piece: its sample range ``lo:hi``, its machine's number, its uid, its life in ms."""
-    series = series.assign(lo=offsets[:-1], hi=offsets[1:], from_ms=-NEVER, until_ms=NEVER)
-    number = pd.Series(np.arange(len(machines)), index=machines.node_key)
-    stays = nodes[nodes.node_key.isin(machines.node_key)].assign(machine=lambda d: d.node_key.map(number))
-    stays = stays[["node", "machine", "from_ms", "until_ms"]].rename(columns={"from_ms": "stay_from", "until_ms": "stay_until"})
-    pieces = series.merge(stays, on="node", how="inner")
-    pieces = _cut(pieces, ts, pieces.stay_from, pieces.stay_until)
-    return _with_uids(pieces, ts, pods)
-
-
-def _cut(pieces: pd.DataFrame, ts: Int64, start: "pd.Series[int]", end: "pd.Series[int]") -> pd.DataFrame:
-    """Each piece within its own ``[start, end)``: its samples and its life."""
-    lo, hi = pieces.lo.to_numpy(), pieces.hi.to_numpy()
-    pieces = pieces.assign(
-        lo=_bounds(ts, lo, hi, start.to_numpy(np.int64)),
-        hi=_bounds(ts, lo, hi, end.to_numpy(np.int64)),
-        from_ms=np.maximum(pieces.from_ms, start),
-        until_ms=np.minimum(pieces.until_ms, end),
-    )
-    return pieces[pieces.lo < pieces.hi]
-
-
-@kernel
-def _bounds(ts: Int64, lo: Int64, hi: Int64, t: Int64) -> Int64:
-    """For each piece the first of its samples at or after its t."""
-    found = np.empty(len(lo), np.int64)
-    for k in range(len(lo)):
-        found[k] = lo[k] + np.searchsorted(ts[lo[k] : hi[k]], t[k], side="left")
-    return found
-
-
-def _with_uids(pieces: pd.DataFrame, ts: Int64, pods: pd.DataFrame) -> pd.DataFrame:
-    """Uids by (namespace, pod, time) where the source has none (R20), and each pod's known start and end."""
-    held = pieces.pod != ""
-    lives = pods[["namespace", "pod", "pod_uid", "seen_ms", "started_ms", "ended_ms"]].sort_values(
-        ["namespace", "pod", "seen_ms"]
-    )
-    named = pieces[held & (pieces.pod_uid != "")].merge(
-        lives.drop(columns="seen_ms"), on=["namespace", "pod", "pod_uid"], how="left"
-    )
-    by_name = lives.rename(columns={"pod_uid": "known_uid"})
-    group = by_name.groupby(["namespace", "pod"])
-    by_name["next_ms"] = group.seen_ms.shift(-1).fillna(NEVER).astype("int64")
-    by_name["first_ms"] = np.where(group.cumcount() == 0, -NEVER, by_name.seen_ms)
-    unnamed = pieces[held & (pieces.pod_uid == "")].merge(by_name, on=["namespace", "pod"], how="left")
-    unnamed["pod_uid"] = unnamed.known_uid.fillna("")
-    unnamed = _cut(unnamed, ts, unnamed.first_ms.fillna(-NEVER).astype("int64"), unnamed.next_ms.fillna(NEVER).astype("int64"))
-    lived = pd.concat([named, unnamed], ignore_index=True)
-    lived = lived.assign(
-        from_ms=np.maximum(lived.from_ms, lived.started_ms.fillna(-NEVER)).astype("int64"),
-        until_ms=np.minimum(lived.until_ms, lived.ended_ms.fillna(NEVER)).astype("int64"),
-    )
-    return pd.concat([pieces[~held], lived], ignore_index=True)
+    table, ts, values = _with_repeated_rows(_sorted_pieces(pieces.table), pieces.ts, pieces.values)
+    return _arrays(table, ts, values, machines, policy)
 
 
 def _sorted_pieces(pieces: pd.DataFrame) -> pd.DataFrame:
@@ -288,7 +226,7 @@ def _topology(
         device_holder_offsets=_offsets(pairs.device, len(devices)),
         device_holders=pairs.holder.to_numpy(np.int64),
         role=pieces.role.to_numpy(np.int64),
-        level=np.where(pieces.level == "device", instant.DEVICE, instant.CONTAINER).astype(np.int64),
+        level=pieces.level.map(LEVELS).to_numpy(np.int64),
         includes_reserved=pieces.includes_reserved.to_numpy(np.bool_),
         local=pieces.local.to_numpy(np.int64),
     )

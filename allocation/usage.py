@@ -8,16 +8,18 @@ import pandas as pd
 import pyarrow as pa
 
 from allocation import frame_rows, wide
-from allocation.devices import Shard, build
+from allocation.devices import Shard
 from allocation.findings import Code, Finding, Severity
 from allocation.frame_rows import Output
 from allocation.frames import Terms, sweep_frames
+from allocation.held import held
 from allocation.instant import ABSENT
-from allocation.intervals import hold
+from allocation.noticed import notice
 from allocation.policy import Policy
 from allocation.schemas import USAGE, conform
 from allocation.sweep import EVEN, HOLDER, PROPORTIONAL, SEPARATE, Choice
 from allocation.times import from_ms, time_column
+from allocation.view import gib
 
 Int64 = npt.NDArray[np.int64]
 BUCKETS = ("workload", "idle", "overhead", "stranded", "host", "unallocated")
@@ -25,7 +27,6 @@ REASONS = (None, "gpu_without_metrics", "node_without_metrics", "unknown_time", 
 BASES = ("exclusive", "measured", "estimated_requests", "estimated_even", "none", "mig")
 _NONE, _MIG = 4, 5
 _POLICIES = {"proportional": PROPORTIONAL, "even": EVEN, "separate": SEPARATE, "holder": HOLDER}
-_BYTES_PER_GIB = 2**30
 
 
 @dataclass(frozen=True)
@@ -48,12 +49,12 @@ def measure(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, periods:
     Args:
         samples: table ``samples`` of the shard's nodes, read with a margin of ``max_gap`` on both sides.
         nodes: table ``nodes`` with ``from_ms``, ``until_ms``.
-        pods: table ``pods`` with ``seen_ms``, ``started_ms``, ``ended_ms``.
+        pods: table ``pods``, one row a pod, with ``seen_ms``, ``started_ms``, ``ended_ms``, and what each asked for (``lives``).
         periods: one row a frame: ``node_key``, ``start_ms``, ``end_ms``, ``expected_ms``, distinct.
         policy: the method's choices.
     """
-    shard = build(samples, nodes, pods, sorted(set(periods.node_key)), policy)
-    runs = hold(shard.offsets, shard.ts, shard.values, shard.reports, shard.alive, policy.max_hold_ms, policy.max_gap_ms)
+    known = held(samples, nodes, pods, sorted(set(periods.node_key)), policy)
+    shard, runs = known.shard, known.runs
     number = pd.Series(np.arange(len(shard.machines)), index=shard.machines.node_key)
     periods = periods.sort_values(["node_key", "start_ms", "end_ms"], ignore_index=True).assign(
         machine=lambda d: d.node_key.map(number)
@@ -74,7 +75,8 @@ def measure(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, periods:
         )
     )
     rows = rows[order]
-    return Measured(_table(rows, periods, shard), tuple(_findings(notes, rows, periods, shard)))
+    findings = (*_findings(notes, rows, periods, shard), *notice(known, periods, policy))
+    return Measured(_table(rows, periods, shard), findings)
 
 
 def _space(shard: Shard, wanted: Int64, policy: Policy) -> Output:
@@ -196,11 +198,6 @@ def _findings(notes: Int64, rows: Int64, periods: pd.DataFrame, shard: Shard) ->
         period = (from_ms(group.start_ms.min()), from_ms(group.end_ms.max()))
         found.append(Finding(_CODES[int(code)], Severity.WARNING, subject, evidence, period, count=len(group)))
     return found
-
-
-def gib(size: float) -> str:
-    """Bytes in GiB, for people."""
-    return f"{size / _BYTES_PER_GIB:.3f}"
 
 
 def _evidence(code: int, group: pd.DataFrame, rows: Int64, device: int) -> str:

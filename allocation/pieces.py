@@ -1,0 +1,120 @@
+"""Pieces of series: each series cut where its node name changes its machine (R19) and where its pod comes back (R20).
+
+Here belongs what turns the table ``samples`` into pieces with a machine, a uid and a life. Which device they are on, and the flat
+arrays, stand in ``devices``.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+
+from allocation.compiled import kernel
+from allocation.intervals import NEVER
+
+Int64 = npt.NDArray[np.int64]
+COLUMNS = [
+    "role", "level", "metric", "includes_reserved", "node", "gpu_uuid", "gpu_instance", "mig_profile", "gpu_model",
+    "namespace", "pod", "pod_uid", "container", "machine", "lo", "hi", "from_ms", "until_ms", "stay_from", "stay_until",
+    "own_uid",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """One row a piece in ``table``; its samples are ``lo:hi`` of ``ts`` (ms) and ``values`` (bytes).
+
+    Columns of the table ``samples`` and: ``machine`` (number), ``from_ms``, ``until_ms`` (its life), ``stay_from``,
+    ``stay_until`` (the machine's under that node name), ``own_uid`` (the source itself names the uid).
+    """
+
+    table: pd.DataFrame
+    ts: Int64
+    values: Int64
+
+    def with_more(self, rows: pd.DataFrame, ts: Int64, values: Int64) -> "Pieces":
+        """These and further pieces, whose ``lo:hi`` count from the first of the added samples."""
+        rows = rows.assign(lo=rows.lo + len(self.ts), hi=rows.hi + len(self.ts))
+        table = pd.concat([self.table, rows[self.table.columns]], ignore_index=True)
+        return Pieces(table, np.concatenate((self.ts, ts)), np.concatenate((self.values, values)))
+
+
+def pieces_of(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, machines: pd.DataFrame) -> Pieces:
+    """The pieces of all series.
+
+    Args:
+        samples: table ``samples`` of the nodes in the shard.
+        nodes: table ``nodes`` (of the whole cluster), times as int64 ms in ``from_ms`` and ``until_ms``.
+        pods: table ``pods``, times as ms in ``seen_ms``, ``started_ms``, ``ended_ms`` (NaN where unknown).
+        machines: the shard's machines; a row's number is the machine's number.
+    """
+    timestamps = samples.column("timestamps_ms").combine_chunks()
+    ts = timestamps.values.to_numpy() if len(samples) else np.empty(0, np.int64)
+    values = (
+        np.rint(samples.column("values").combine_chunks().values.to_numpy()).astype(np.int64)
+        if len(samples)
+        else np.empty(0, np.int64)
+    )
+    offsets = timestamps.offsets.to_numpy().astype(np.int64) if len(samples) else np.zeros(1, np.int64)
+    series = samples.drop_columns(["timestamps_ms", "values"]).to_pandas()
+    return Pieces(_pieces(series, offsets, ts, nodes, pods, machines)[COLUMNS], ts, values)
+
+
+def _pieces(
+    series: pd.DataFrame, offsets: Int64, ts: Int64, nodes: pd.DataFrame, pods: pd.DataFrame, machines: pd.DataFrame
+) -> pd.DataFrame:
+    """One row a piece: its sample range ``lo:hi``, its machine's number, its uid, its life in ms."""
+    series = series.assign(lo=offsets[:-1], hi=offsets[1:], from_ms=-NEVER, until_ms=NEVER, own_uid=series.pod_uid != "")
+    number = pd.Series(np.arange(len(machines)), index=machines.node_key)
+    stays = nodes[nodes.node_key.isin(machines.node_key)].assign(machine=lambda d: d.node_key.map(number))
+    stays = stays[["node", "machine", "from_ms", "until_ms"]].rename(columns={"from_ms": "stay_from", "until_ms": "stay_until"})
+    pieces = series.merge(stays, on="node", how="inner")
+    pieces = _cut(pieces, ts, pieces.stay_from, pieces.stay_until)
+    return _with_uids(pieces, ts, pods)
+
+
+def _cut(pieces: pd.DataFrame, ts: Int64, start: "pd.Series[int]", end: "pd.Series[int]") -> pd.DataFrame:
+    """Each piece within its own ``[start, end)``: its samples and its life."""
+    lo, hi = pieces.lo.to_numpy(), pieces.hi.to_numpy()
+    pieces = pieces.assign(
+        lo=first_at(ts, lo, hi, start.to_numpy(np.int64)),
+        hi=first_at(ts, lo, hi, end.to_numpy(np.int64)),
+        from_ms=np.maximum(pieces.from_ms, start),
+        until_ms=np.minimum(pieces.until_ms, end),
+    )
+    return pieces[pieces.lo < pieces.hi]
+
+
+@kernel
+def first_at(ts: Int64, lo: Int64, hi: Int64, t: Int64) -> Int64:
+    """For each piece the first of its samples at or after its t."""
+    found = np.empty(len(lo), np.int64)
+    for k in range(len(lo)):
+        found[k] = lo[k] + np.searchsorted(ts[lo[k] : hi[k]], t[k], side="left")
+    return found
+
+
+def _with_uids(pieces: pd.DataFrame, ts: Int64, pods: pd.DataFrame) -> pd.DataFrame:
+    """Uids by (namespace, pod, time) where the source has none (R20), and each pod's known start and end."""
+    held = pieces.pod != ""
+    lives = pods[["namespace", "pod", "pod_uid", "seen_ms", "started_ms", "ended_ms"]].sort_values(
+        ["namespace", "pod", "seen_ms"]
+    )
+    named = pieces[held & (pieces.pod_uid != "")].merge(
+        lives.drop(columns="seen_ms"), on=["namespace", "pod", "pod_uid"], how="left"
+    )
+    by_name = lives.rename(columns={"pod_uid": "known_uid"})
+    group = by_name.groupby(["namespace", "pod"])
+    by_name["next_ms"] = group.seen_ms.shift(-1).fillna(NEVER).astype("int64")
+    by_name["first_ms"] = np.where(group.cumcount() == 0, -NEVER, by_name.seen_ms)
+    unnamed = pieces[held & (pieces.pod_uid == "")].merge(by_name, on=["namespace", "pod"], how="left")
+    unnamed["pod_uid"] = unnamed.known_uid.fillna("")
+    unnamed = _cut(unnamed, ts, unnamed.first_ms.fillna(-NEVER).astype("int64"), unnamed.next_ms.fillna(NEVER).astype("int64"))
+    lived = pd.concat([named, unnamed], ignore_index=True)
+    lived = lived.assign(
+        from_ms=np.maximum(lived.from_ms, lived.started_ms.fillna(-NEVER)).astype("int64"),
+        until_ms=np.minimum(lived.until_ms, lived.ended_ms.fillna(NEVER)).astype("int64"),
+    )
+    return pd.concat([pieces[~held], lived], ignore_index=True)
