@@ -75,12 +75,12 @@ def test_times_values_and_texts_of_every_type(tmp_path: Path, kind: pa.DataType,
 def test_labels_in_a_map_and_the_name_under_its_other_name(tmp_path: Path) -> None:
     rows = [
         {"__name__": row["metric"], "timestamp": row["timestamp"], "value": row["value"], "Hostname": row["Hostname"],
-         "labels": [("UUID", row["UUID"]), ("pod", row["pod"])]}
+         "UUID": None, "labels": [("UUID", row["UUID"]), ("pod", row["pod"])]}
         for row in [*ROWS, LATER]
     ]  # fmt: skip
     schema = pa.schema(
         [("__name__", pa.string()), ("timestamp", pa.int64()), ("value", pa.float64()), ("Hostname", pa.string()),
-         ("labels", pa.map_(pa.string(), pa.string()))]
+         ("UUID", pa.string()), ("labels", pa.map_(pa.string(), pa.string()))]
     )  # fmt: skip
     pq.write_table(pa.Table.from_pylist(rows, schema=schema), tmp_path / "m.parquet")
     assert read(source(tmp_path / "m.parquet")) == EXPECTED
