@@ -207,3 +207,32 @@ def test_the_same_samples_have_the_same_fingerprint(tmp_path: Path) -> None:
         assert fetch(settings, settings.clusters[0], partition, window, walk.store, again=False).reused
         found.append((fetched.samples_fingerprint, fetched.fingerprint, fetched.nodes, walk.store.read("samples", partition)))
     assert found[0] == found[1]
+
+
+def test_a_changed_file_is_fetched_again(tmp_path: Path) -> None:
+    case = Path(__file__).parents[1] / "cases" / "21-time-sliced-300-percent"
+    (tmp_path / "series").mkdir()
+    pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "series" / "m.parquet")
+    config = tmp_path / "chargeback.yaml"
+    config.write_text(
+        CONFIG.format(out=tmp_path / "out", kind="parquet", file=tmp_path / "series", bill=case / "bill.csv"), encoding="utf-8"
+    )
+    settings = load_settings(config)
+    walk = open_walk(settings)
+    window = window_of(settings, WINDOW.start, WINDOW.end)
+    partition = Partition(WINDOW.start.date(), "prod")
+
+    def fetched() -> tuple[bool, tuple[str, ...]]:
+        found = fetch(settings, settings.clusters[0], partition, window, walk.store, again=False)
+        return found.reused, found.nodes
+
+    assert [fetched(), fetched()] == [(False, ("n1",)), (True, ("n1",))]
+    pq.write_table(pa.Table.from_pylist([row | {"Hostname": "n2"} for row in ROWS]), tmp_path / "series" / "more.parquet")
+    assert [fetched(), fetched()] == [(False, ("n1", "n2")), (True, ("n1", "n2"))]
+
+
+def test_series_and_tables_are_kept_apart(tmp_path: Path) -> None:
+    config = tmp_path / "chargeback.yaml"
+    config.write_text(CONFIG.format(out=tmp_path / "out", kind="parquet", file=tmp_path, bill="bill.csv"), encoding="utf-8")
+    with pytest.raises(SettingsError, match=r"clusters\.prod\.metrics\.path .* holds the output folder"):
+        load_settings(config)
