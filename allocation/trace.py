@@ -13,10 +13,11 @@ import pyarrow as pa
 
 from allocation import instant, wide
 from allocation.compiled import kernel
-from allocation.devices import ROLES, Shard, build
+from allocation.devices import ROLES, Shard
 from allocation.frame_rows import Frame, Topology, known_time, open_device
+from allocation.held import held
 from allocation.instant import ABSENT, Series
-from allocation.intervals import Runs, hold
+from allocation.intervals import Runs
 from allocation.policy import Policy
 from allocation.sweep import IDLE_AT, IMPUTED_AT, OBSERVED_AT, OVERHEAD_AT, USED_AT, Choice, sweep_device
 from allocation.usage import BASES, terms_of
@@ -61,9 +62,8 @@ class Slices:
 
 def open_book(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, node_keys: list[str], policy: Policy) -> Book:
     """The series of these machines; the arguments are those of ``usage.measure``."""
-    shard = build(samples, nodes, pods, sorted(set(node_keys)), policy)
-    runs = hold(shard.offsets, shard.ts, shard.values, shard.reports, shard.alive, policy.max_hold_ms, policy.max_gap_ms)
-    return Book(shard, runs, policy)
+    found = held(samples, nodes, pods, sorted(set(node_keys)), policy)
+    return Book(found.shard, found.runs, policy)
 
 
 def device_of(book: Book, node_key: str, gpu_uuid: str, gpu_instance: str = "", mig_profile: str = "") -> int:

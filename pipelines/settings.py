@@ -378,11 +378,10 @@ def _resolved(settings: Settings, folder: Path) -> Settings:
     mapping = settings.owners.mapping and settings.owners.mapping.model_copy(update={"path": place(settings.owners.mapping.path)})
     owners = settings.owners.model_copy(update={"mapping": mapping})
     output = text(settings.output)
-    for number, bill in enumerate(billing):
-        if "://" not in output + bill.path and Path(output).resolve().is_relative_to(Path(bill.path).resolve()):
-            raise SettingsError(
-                f"billing.{number}.path {bill.path} holds the output folder {output}; keep bills and tables apart"
-            )
+    sources = [(f"clusters.{c.name}.metrics.path", str(m.path), "series") for c in clusters for m in c.metrics if m.path]
+    for setting, path, what in [*((f"billing.{n}.path", b.path, "bills") for n, b in enumerate(billing)), *sources]:
+        if "://" not in output + path and Path(output).resolve().is_relative_to(Path(path).resolve()):
+            raise SettingsError(f"{setting} {path} holds the output folder {output}; keep {what} and tables apart")
     return settings.model_copy(update={"output": output, "clusters": clusters, "billing": billing, "owners": owners})
 
 

@@ -19,7 +19,7 @@ from pipelines.metric_sources.base import Floats, InfoSeries, Ints, Raw, RoleCou
 from pipelines.metric_sources.placing import Places
 from pipelines.metric_sources.profiles import Identity, Profile
 from pipelines.metric_sources.recorded import shared
-from pipelines.metric_sources.replicas import RawSeries, noticed
+from pipelines.metric_sources.replicas import RawSeries, measured_once, noticed
 
 _Key = tuple[str, str, tuple[tuple[str, str], ...]]
 _Device = tuple[str, str, str, str]
@@ -78,13 +78,14 @@ class ShardBuilder:
     def shard(self, findings: Iterable[Finding] = ()) -> Shard:
         """The shard of these nodes; the builder is empty after it."""
         rows = list(self._rows())
+        told = [*self._unknown_pods(), *noticed(rows, self._max_hold_ms)]
+        rows = measured_once(rows)
         if not rows:
-            return Shard(self._nodes, SAMPLES.empty(), (*findings, *self._unknown_pods()))
+            return Shard(self._nodes, SAMPLES.empty(), (*findings, *told))
         kinds = {column.name: column.type for column in SAMPLES.columns}
         columns = zip(*(row.identity for row in rows), strict=True)
         labels = pa.table({name: pa.array(column, kinds[name]) for name, column in zip(LABELS, columns, strict=True)})
         lengths = np.array([len(row.times) for row in rows], np.int64)
-        told = [*self._unknown_pods(), *noticed(rows, self._max_hold_ms)]
         times, values = np.concatenate([row.times for row in rows]), np.concatenate([row.values for row in rows])
         rows.clear()
         samples, dropped = clean(labels, lengths, times, values)

@@ -215,7 +215,8 @@ def _series(table: pa.Table, shape: _Shape) -> Iterator[tuple[str, dict[str, str
     starts = np.flatnonzero(np.diff(number[order], prepend=-1))
     heads = table.select([*keys, *([_LABELS] if shape.has_map else [])]).take(pa.array(order[starts])).to_pylist()
     for head, rows in zip(heads, np.split(order, starts[1:]), strict=True):
-        labels = {**shape.folders, **dict(head.get(_LABELS) or () if shape.has_map else ()), **{n: head[n] for n in shape.texts}}
+        labels = {**shape.folders, **dict(head.get(_LABELS) or () if shape.has_map else ())}
+        labels |= {name: head[name] for name in shape.texts if head[name]}
         yield head[shape.metric], shared({k: v for k, v in labels.items() if v}), times[rows], values[rows]
 
 

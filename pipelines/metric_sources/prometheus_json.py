@@ -5,8 +5,11 @@ plain decimals from them (times to whole milliseconds). A series with anything e
 more than 15 digits) is read by ``json``. Here belongs nothing about connections or meanings.
 """
 
+import codecs
 import json
+import re
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -46,16 +49,52 @@ _ANSWER = msgspec.json.Decoder(Answer)
 _MATRIX = msgspec.json.Decoder(_Matrix)
 _NAMES = msgspec.json.Decoder(list[str])
 _LABEL_SETS = msgspec.json.Decoder(list[dict[str, str]])
+_Decoded = TypeVar("_Decoded")
+_SURROGATES = re.compile(rb"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})")
+
+
+def _as_text(error: UnicodeError) -> tuple[str, int]:
+    r"""Bytes that are no UTF-8 as ``\xNN``, escaped for JSON."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return "".join(f"\\\\x{byte:02x}" for byte in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error("chargeback.json", _as_text)
+
+
+def as_utf8(body: bytes) -> bytes:
+    r"""JSON whose texts are whole: bytes that are no UTF-8 become ``\xNN``, halves of surrogate pairs ``\uNNNN``, as text.
+
+    What is whole is left as it is.
+
+    >>> as_utf8(b'"a\xff"'), as_utf8(rb'"\ud800 \ud83d\ude00"')
+    (b'"a\\\\xff"', b'"\\\\ud800 \\ud83d\\ude00"')
+    """
+    text = body.decode("utf-8", errors="chargeback.json").encode()
+    return _SURROGATES.sub(lambda found: b"\\" + found[0] if found[1] else found[0], text)
+
+
+def _decode(decoder: msgspec.json.Decoder[_Decoded], data: msgspec.Raw | bytes) -> _Decoded:
+    """What the decoder reads; texts of strange bytes are no reason to lose an answer."""
+    try:
+        return decoder.decode(data)
+    except msgspec.DecodeError:
+        body = bytes(data)
+        whole = as_utf8(body)
+        if whole == body:
+            raise
+        return decoder.decode(whole)
 
 
 def read_answer(body: bytes) -> Answer:
     """The frame, or a ``ValueError`` where the body is no answer of the API."""
-    return _ANSWER.decode(body)
+    return _decode(_ANSWER, body)
 
 
 def read_matrix(data: msgspec.Raw) -> Iterator[Points]:
     """The series of a range vector, or a ``ValueError`` where the data are something else."""
-    matrix = _MATRIX.decode(data)
+    matrix = _decode(_MATRIX, data)
     if matrix.result_type != "matrix":
         raise ValueError(f"the result is a {matrix.result_type}, not a matrix")
     for series in matrix.result:
@@ -65,12 +104,12 @@ def read_matrix(data: msgspec.Raw) -> Iterator[Points]:
 
 def read_names(data: msgspec.Raw) -> list[str]:
     """A list of label values."""
-    return _NAMES.decode(data)
+    return _decode(_NAMES, data)
 
 
 def read_label_sets(data: msgspec.Raw) -> list[dict[str, str]]:
     """A list of series by their labels."""
-    return _LABEL_SETS.decode(data)
+    return _decode(_LABEL_SETS, data)
 
 
 def read_points(raw: msgspec.Raw | bytes) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

@@ -14,7 +14,7 @@ import numpy as np
 from allocation.findings import Code, Finding, Severity
 from allocation.times import from_ms
 from pipelines.metric_sources.base import Floats, Ints
-from pipelines.metric_sources.profiles import Identity, Profile
+from pipelines.metric_sources.profiles import PROFILES, Identity, Profile
 
 REPLICA_LABELS = frozenset(
     [
@@ -64,6 +64,34 @@ def noticed(rows: Sequence[RawSeries], max_hold_ms: int) -> Iterator[Finding]:
         yield _duplicates(device, found)
         yield from _skewed(device, found, max_hold_ms)
     yield from _two_exporters(rows)
+
+
+def measured_once(rows: Sequence[RawSeries]) -> list[RawSeries]:
+    """The series without a second measurement of the same containers, which would be added to the first.
+
+    Where two exporters measure containers on one device, the one that stands earlier in ``PROFILES`` counts as long as it is
+    there, and the samples of the other before and after.
+    """
+    spans: dict[_Device, dict[str, list[RawSeries]]] = {}
+    for row in rows:
+        if (row.identity.role, row.identity.level) == ("pod_memory", "container"):
+            spans.setdefault(row.device, {}).setdefault(row.profile.name, []).append(row)
+    chosen = {device: (min(by, key=_preference), by) for device, by in spans.items() if len(by) > 1}
+    kept = []
+    for row in rows:
+        name, by = chosen.get(row.device, (row.profile.name, {}))
+        if row.profile.name != name and (row.identity.role, row.identity.level) == ("pod_memory", "container"):
+            first, last = _span(by[name])
+            outside = (row.times < first) | (row.times > last)
+            row = row._replace(times=row.times[outside], values=row.values[outside])  # noqa: PLW2901
+        if len(row.times):
+            kept.append(row)
+    return kept
+
+
+def _preference(profile: str) -> int:
+    names = list(PROFILES)
+    return names.index(profile) if profile in names else len(names)
 
 
 def _replicas(rows: Sequence[RawSeries]) -> Iterator[tuple[RawSeries, RawSeries]]:
@@ -154,13 +182,17 @@ def _two_exporters(rows: Iterable[RawSeries]) -> Iterator[Finding]:
     found: dict[_Device, list[tuple[str, tuple[datetime, datetime]]]] = {}
     for (device, role, _), by in told.items():
         if len({profile for profile, _ in by}) > 1:
-            spans = sorted((*_span(series), metric) for (_, metric), series in by.items())
-            for (_, end, one), (start, until, other) in pairwise(spans):
-                if start <= end:
-                    period = from_ms(start), from_ms(min(end, until) + 1)
+            ranked = sorted(by.items(), key=lambda item: (_preference(item[0][0]), item[0]))
+            for ((_, one), ours), ((_, other), theirs) in pairwise(ranked):
+                (first, last), (start, end) = _span(ours), _span(theirs)
+                if max(first, start) <= min(last, end):
+                    period = from_ms(max(first, start)), from_ms(min(last, end) + 1)
                     found.setdefault(device, []).append((f"{role} by {one} and {other}", period))
     for device, both in sorted(found.items()):
-        evidence = f"told by two exporters at the same time, the larger value stands: {'; '.join(sorted(w for w, _ in both))}"
+        evidence = (
+            f"told by two exporters at one time: {'; '.join(sorted(w for w, _ in both))}; of values of the device the larger "
+            "stands, of containers' memory that of the exporter named first"
+        )
         period = min(p[0] for _, p in both), max(p[1] for _, p in both)
         yield Finding(Code.TWO_EXPORTERS, Severity.WARNING, _subject(device), evidence, period, len(both))
 

@@ -81,12 +81,18 @@ def survey(store: SeriesStore, profile: Profile, window: Window) -> Survey:
 
 
 def wanted_of(profile: Profile) -> list[Wanted]:
-    """All series of the profile, by metric; a metric whose rules all want the same labels is asked for by them."""
+    """All series of the profile, by metric.
+
+    What every row that counts has in its labels is asked for: what all rules of the metric want, and the device's label where
+    there is only one, since others may use the same name.
+    """
+    device = (*profile.device.gpu, *profile.device.place)
     found = []
     for metric in profile.metrics:
         conditions = [dict(rule.where) for rule in profile.rules if rule.metric == metric]
         same = conditions[0] if all(c == conditions[0] for c in conditions) else {}
-        found.append(Wanted(metric, among=tuple((name, frozenset((value,))) for name, value in sorted(same.items()))))
+        among = tuple((name, frozenset((value,))) for name, value in sorted(same.items()))
+        found.append(Wanted(metric, present=device if len(device) == 1 else (), among=among))
     return found
 
 

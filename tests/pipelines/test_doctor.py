@@ -319,6 +319,41 @@ def test_the_profile_whose_series_are_there_is_named(tmp_path: Path) -> None:
     assert check.todo == "Set profile: dcgm."
 
 
+HAMI_ROW = 'hami_vgpu_memory_used_bytes{{namespace="ns",pod="a",container="c",device_uuid="GPU-{gpu}"}} 5'
+
+
+def test_auto_says_what_it_reads_and_why(tmp_path: Path) -> None:
+    rows = (used("n1", pod="a", namespace="ns"), HAMI_ROW.format(gpu="n1"), info("n1", "i-1"))
+    metrics = {**series_file(tmp_path, *rows), "profile": "auto"}
+    checks = diagnose(config(tmp_path, metrics=metrics, billing=bill_of(tmp_path, hour("2026-10-01T23"))), DAY_AFTER)
+    check = one(checks, "profile prod")
+    assert check.status is Status.OK
+    assert check.what.startswith("auto: 2 series on 2026-10-01; hami, dcgm: ")
+    assert "read for pods' memory" in check.what
+    assert {c.what for c in named(checks, "role prod pod_memory")} >= {
+        "1 series of hami_vgpu_memory_used_bytes, 0 series of vGPU_device_memory_usage_in_bytes, 1 series of DCGM_FI_DEV_FB_USED"
+    }
+
+
+def test_a_source_is_looked_at_with_what_the_others_know(tmp_path: Path) -> None:
+    settings = config(tmp_path, metrics=series_file(tmp_path, used("n1")), billing=bill_of(tmp_path, hour("2026-10-01T23")))
+    other = tmp_path / "hami.om"
+    rows = (HAMI_ROW.format(gpu="n1"), HAMI_ROW.format(gpu="unknown"))
+    other.write_text("".join(f"{row} {NOON}\n" for row in rows) + "# EOF\n", encoding="utf-8")
+    entry = settings.clusters[0].metrics[0].model_copy(update={"path": other, "profile": "hami"})
+    cluster = settings.clusters[0].model_copy(update={"metrics": [*settings.clusters[0].metrics, entry]})
+    checks = diagnose(settings.model_copy(update={"clusters": [cluster]}), DAY_AFTER)
+    assert one(checks, "profile prod[1]").what == "hami: 1 series on 2026-10-01"
+    assert "1 series belong to no node" in one(checks, "series prod[1]").what
+
+
+def test_a_profile_without_series_is_told_the_nearest_names(tmp_path: Path) -> None:
+    metrics = {**series_file(tmp_path, 'hami_vgpu_memory_used_byte{device_uuid="GPU-1"} 5'), "profile": "hami"}
+    checks = diagnose(config(tmp_path, metrics=metrics, billing=bill_of(tmp_path, hour("2026-10-01T23"))), DAY_AFTER)
+    assert one(checks, "profile prod").status is Status.FAIL
+    assert "the nearest of 1 names that exist: hami_vgpu_memory_used_byte" in one(checks, "series prod").what
+
+
 def test_a_file_of_other_days(tmp_path: Path) -> None:
     billing = bill_of(tmp_path, hour("2026-10-03T23"))
     settings = config(tmp_path, metrics=series_file(tmp_path, used("n1")), billing=billing)

@@ -75,12 +75,12 @@ def test_times_values_and_texts_of_every_type(tmp_path: Path, kind: pa.DataType,
 def test_labels_in_a_map_and_the_name_under_its_other_name(tmp_path: Path) -> None:
     rows = [
         {"__name__": row["metric"], "timestamp": row["timestamp"], "value": row["value"], "Hostname": row["Hostname"],
-         "labels": [("UUID", row["UUID"]), ("pod", row["pod"])]}
+         "UUID": None, "labels": [("UUID", row["UUID"]), ("pod", row["pod"])]}
         for row in [*ROWS, LATER]
     ]  # fmt: skip
     schema = pa.schema(
         [("__name__", pa.string()), ("timestamp", pa.int64()), ("value", pa.float64()), ("Hostname", pa.string()),
-         ("labels", pa.map_(pa.string(), pa.string()))]
+         ("UUID", pa.string()), ("labels", pa.map_(pa.string(), pa.string()))]
     )  # fmt: skip
     pq.write_table(pa.Table.from_pylist(rows, schema=schema), tmp_path / "m.parquet")
     assert read(source(tmp_path / "m.parquet")) == EXPECTED
@@ -207,3 +207,32 @@ def test_the_same_samples_have_the_same_fingerprint(tmp_path: Path) -> None:
         assert fetch(settings, settings.clusters[0], partition, window, walk.store, again=False).reused
         found.append((fetched.samples_fingerprint, fetched.fingerprint, fetched.nodes, walk.store.read("samples", partition)))
     assert found[0] == found[1]
+
+
+def test_a_changed_file_is_fetched_again(tmp_path: Path) -> None:
+    case = Path(__file__).parents[1] / "cases" / "21-time-sliced-300-percent"
+    (tmp_path / "series").mkdir()
+    pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "series" / "m.parquet")
+    config = tmp_path / "chargeback.yaml"
+    config.write_text(
+        CONFIG.format(out=tmp_path / "out", kind="parquet", file=tmp_path / "series", bill=case / "bill.csv"), encoding="utf-8"
+    )
+    settings = load_settings(config)
+    walk = open_walk(settings)
+    window = window_of(settings, WINDOW.start, WINDOW.end)
+    partition = Partition(WINDOW.start.date(), "prod")
+
+    def fetched() -> tuple[bool, tuple[str, ...]]:
+        found = fetch(settings, settings.clusters[0], partition, window, walk.store, again=False)
+        return found.reused, found.nodes
+
+    assert [fetched(), fetched()] == [(False, ("n1",)), (True, ("n1",))]
+    pq.write_table(pa.Table.from_pylist([row | {"Hostname": "n2"} for row in ROWS]), tmp_path / "series" / "more.parquet")
+    assert [fetched(), fetched()] == [(False, ("n1", "n2")), (True, ("n1", "n2"))]
+
+
+def test_series_and_tables_are_kept_apart(tmp_path: Path) -> None:
+    config = tmp_path / "chargeback.yaml"
+    config.write_text(CONFIG.format(out=tmp_path / "out", kind="parquet", file=tmp_path, bill="bill.csv"), encoding="utf-8")
+    with pytest.raises(SettingsError, match=r"clusters\.prod\.metrics\.path .* holds the output folder"):
+        load_settings(config)

@@ -190,7 +190,7 @@ def test_every_query_carries_match_node_and_chunk() -> None:
         fetched(source(server.url, match={"cluster": 'pr"od'}))
         queries = [r for r in server.requests if r.path == "/api/v1/query"]
         assert {r.method for r in queries} == {"POST"}
-        expected = USED + '{cluster="pr\\"od",node="",Hostname=~"n1"}[3600000ms]'
+        expected = USED + '{cluster="pr\\"od",node="",nodename="",Hostname=~"n1"}[3600000ms]'
         assert expected in {r.param("query") for r in queries}
         others = [value for r in server.requests for key, value in r.params if key == "match[]"]
         assert others

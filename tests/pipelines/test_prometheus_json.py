@@ -14,6 +14,7 @@ from pipelines.metric_sources.prometheus_json import (
     read_answer,
     read_decimal,
     read_digits,
+    read_label_sets,
     read_matrix,
     read_plain,
     read_points,
@@ -109,3 +110,14 @@ def test_what_is_no_matrix_is_refused() -> None:
         list(read_matrix(msgspec.Raw(b'{"resultType":"vector","result":[]}')))
     with pytest.raises(ValueError, match="JSON is malformed"):
         read_answer(b"<html>sign in</html>")
+
+
+def test_texts_of_any_bytes_are_read_and_stay_apart() -> None:
+    raw = [b"x\xff", b"x\xfe", rb"\ud800", rb"\\ud800", rb"\ud83d\ude00", rb"\udc00\u0000", "\u00fc\u200f".encode()]
+    body = b'{"status":"success","data":[' + b",".join(b'{"a":"' + text + b'"}' for text in raw) + b"]}"
+    found = [labels["a"] for labels in read_label_sets(read_answer(body).data)]
+    assert found == ["x\\xff", "x\\xfe", "\\ud800", "\\ud800", "\U0001f600", "\\udc00\0", "\u00fc\u200f"]
+    series = b'{"metric":{"a":"\xff"},"values":[[1,"2"]]}'
+    matrix = b'{"status":"success","data":{"resultType":"matrix","result":[' + series + b"]}}"
+    ((labels, times, values),) = read_matrix(read_answer(matrix).data)
+    assert (labels, times.tolist(), values.tolist()) == ({"a": "\\xff"}, [1000], [2.0])

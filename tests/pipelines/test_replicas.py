@@ -8,7 +8,7 @@ import pytest
 from allocation.findings import Finding
 from pipelines.metric_sources.normalise import ShardBuilder
 from pipelines.metric_sources.placing import Places
-from pipelines.metric_sources.profiles import DCGM, Profile
+from pipelines.metric_sources.profiles import DCGM, PROFILES, Profile
 from pipelines.metric_sources.profiles.base import DeviceLabels, HolderLabels, SeriesRule
 
 USED = "DCGM_FI_DEV_FB_USED"
@@ -169,3 +169,22 @@ def test_pods_named_by_unknown_uids_are_left_out_and_told() -> None:
     found, findings = gathered(*((profile, "m", labels | {"uid": uid}, [0], [1.0]) for uid in ("x", "y")))
     assert found == []
     assert codes(findings) == [("no_series", "m", 2)]
+
+
+def test_containers_that_two_exporters_measure_are_counted_once() -> None:
+    """HAMi from minute 5 on, Run:ai all the time: 30 + 30 GiB of one pod are not 60."""
+    ours = {"device_uuid": "0", "node": "n1", "namespace": "ns", "pod": "a", "container": "c"}
+    theirs = {"gpu": "0", "node": "n1", "pod_namespace": "ns", "pod_name": "a", "pod_uuid": "u"}
+    total = "runai_gpu_memory_total_mebibytes_per_gpu"
+    rows: list[Told] = [
+        (PROFILES["runai"], "runai_gpu_memory_used_mebibytes_per_pod_per_gpu", theirs, range(0, 600, 60), [30 * 1024.0] * 10),
+        (PROFILES["runai"], total, theirs, range(0, 600, 60), [80 * 1024.0] * 10),
+        (PROFILES["hami"], "hami_vgpu_memory_used_bytes", ours, range(300, 560, 60), [30 * 2.0**30] * 5),
+    ]
+    found, findings = gathered(*rows)
+    times = {(row["role"], row["pod_uid"]): row["timestamps_ms"] for row in found}
+    assert times["pod_memory", ""] == list(range(300_000, 560_000, 60_000))
+    assert times["pod_memory", "u"] == [0, 60_000, 120_000, 180_000, 240_000]
+    assert times["total", ""] == list(range(0, 600_000, 60_000))
+    assert codes(findings) == [("two_exporters", "n1/0", 1)]
+    assert "pod_memory by hami_vgpu_memory_used_bytes and runai_gpu" in findings[0].evidence
