@@ -14,7 +14,7 @@ from allocation.policy import Policy
 DAY_MS = 86_400_000
 PPB = 1_000_000_000
 NEVER = 2**62
-RANK = ("exclusive", "measured", "estimated_requests", "estimated_even")
+RANK = ("exclusive", "measured", "estimated_requests", "estimated_even", "inferred")
 Holder = tuple[str, str, str]
 Memory = dict[Holder, Fraction]
 
@@ -146,6 +146,8 @@ class Now:
     includes_reserved: bool
     observed: frozenset[Holder]
     device_observed: bool
+    inferred: bool = False
+    """Its holders are on no series; their requests leave one possibility."""
 
     @property
     def known(self) -> bool:
@@ -171,7 +173,7 @@ def look(tracks: Sequence[Track], moment: int) -> Now:
     declared: Memory = {}
     of_device: dict[str, Fraction] = {}
     observed: set[Holder] = set()
-    includes_reserved = device_observed = False
+    includes_reserved = device_observed = inferred = False
     for track in tracks:
         s, h = track.series, track.at(moment)
         if h is None:
@@ -185,13 +187,14 @@ def look(tracks: Sequence[Track], moment: int) -> Now:
             of_device[s.role] = h.value
             includes_reserved |= s.role == "used" and s.includes_reserved
             continue
+        inferred |= s.level == "inferred"
         if fresh:
             observed.add(s.holder)
         if s.level == "container":
             own.setdefault(s.holder, {})[s.container] = h
         elif s.holder not in named or h.value > named[s.holder].value:
             named[s.holder] = h
-    return Now(own, named, declared, of_device, includes_reserved, frozenset(observed), device_observed)
+    return Now(own, named, declared, of_device, includes_reserved, frozenset(observed), device_observed, inferred)
 
 
 def shown(now: Now) -> Fraction | None:
@@ -228,6 +231,11 @@ def collapse(now: Now, used: Fraction | None) -> Memory:
 
 def memories(now: Now, used: Fraction | None) -> tuple[Memory, str]:
     """m of each holder, and what the measurement is worth at this moment: R2, R3, R25, R28, R42."""
+    memory, basis = _memories(now, used)
+    return memory, "inferred" if now.inferred else basis
+
+
+def _memories(now: Now, used: Fraction | None) -> tuple[Memory, str]:
     own_row = used if "used" in now.of_device else None
     if now.own:
         memory = {h: Fraction(0) for h in now.named} | collapse(now, own_row)

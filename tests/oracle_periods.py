@@ -34,6 +34,7 @@ from tests.oracle import (
     shown,
     used_of,
 )
+from tests.oracle_inferred import Ask, declared_tracks, lost_tracks
 
 NOTHING = Fraction(0)
 
@@ -72,13 +73,21 @@ ALWAYS = (0, 2**62)
 
 
 def judge(
-    series: Sequence[Series], machines: Sequence[Machine], lives: Lives, periods: Sequence[Period], policy: Policy
+    series: Sequence[Series],
+    machines: Sequence[Machine],
+    lives: Lives,
+    periods: Sequence[Period],
+    policy: Policy,
+    asks: Sequence[Ask] = (),
 ) -> dict[Period, Rows]:
-    """The rows of every period. ``lives`` are the known starts and ends of pods."""
+    """The rows of every period. ``lives`` are the known starts and ends of pods, ``asks`` what pods asked for."""
     everything = [*series, *repeated_rows(series)]
     tracks = [Track(s, hold(s, series, lives.get(s.holder, ALWAYS), policy)) for s in everything]
     of = {m.node: m for m in machines}
-    return {p: _period([t for t in tracks if t.series.node == p.node], of[p.node], p, policy) for p in periods}
+    there = {n: [t for t in tracks if t.series.node == n] for n in of}
+    there = {n: [*mine, *lost_tracks(mine, of[n], [a for a in asks if a.node == n])] for n, mine in there.items()}
+    there = {n: [*mine, *declared_tracks(mine, asks)] for n, mine in there.items()}
+    return {p: _period(there[p.node], of[p.node], p, policy) for p in periods}
 
 
 def _candidates(now: Now, machine: Machine) -> dict[str, Fraction]:

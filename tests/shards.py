@@ -18,6 +18,7 @@ from allocation.schemas import NODES, PODS, SAMPLES
 from allocation.usage import Measured, measure
 from pipelines.inventory import nodes_frame, pods_frame
 from tests.oracle import Holder, Key, Machine, Period, Row, Rows, Series
+from tests.oracle_inferred import Ask
 from tests.oracle_periods import Lives, judge
 
 MODEL = "GPU-MODEL"
@@ -34,6 +35,7 @@ class Shard:
     periods: tuple[Period, ...] = ()
     policy: Policy = field(default_factory=Policy)
     lives: Lives = field(default_factory=dict)
+    asks: tuple[Ask, ...] = ()
 
     @property
     def slack(self) -> int:
@@ -89,6 +91,17 @@ def pods_table(lives: Lives) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=PODS.arrow())
 
 
+def pods_of(shard: Shard) -> pd.DataFrame:
+    """What the inventory tells: the pods with known lives, and of some of them what they asked for and declared."""
+    pods = pods_frame(pods_table(shard.lives))
+    for ask in shard.asks:
+        mine = (pods.namespace == ask.holder[0]) & (pods.pod == ask.holder[1]) & (pods.pod_uid == ask.holder[2])
+        pods.loc[mine, "node"], pods.loc[mine, "gpu_resource"] = ask.node, "nvidia_com_gpu"
+        pods.loc[mine, "requested_gpus"] = float(ask.count)
+        pods.loc[mine, "declared_memory_bytes"] = np.nan if ask.declared is None else float(ask.declared)
+    return pods
+
+
 def measured(shard: Shard) -> Measured:
     """The method's answer."""
     periods = pd.DataFrame(
@@ -99,13 +112,12 @@ def measured(shard: Shard) -> Measured:
             "expected_ms": np.array([p.expected for p in shard.periods], np.int64),
         }
     )
-    nodes, pods = nodes_frame(nodes_table(shard.machines)), pods_frame(pods_table(shard.lives))
-    return measure(samples_table(shard.series), nodes, pods, periods, shard.policy)
+    return measure(samples_table(shard.series), nodes_frame(nodes_table(shard.machines)), pods_of(shard), periods, shard.policy)
 
 
 def expected(shard: Shard) -> dict[Period, Rows]:
     """The oracle's answer, without the bucket rows that hold nothing."""
-    rows = judge(shard.series, shard.machines, shard.lives, shard.periods, shard.policy)
+    rows = judge(shard.series, shard.machines, shard.lives, shard.periods, shard.policy, shard.asks)
     return {p: {k: r for k, r in of.items() if k.bucket == "workload" or any(r.shares)} for p, of in rows.items()}
 
 

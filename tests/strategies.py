@@ -4,12 +4,13 @@ Sizes come from a small pool, so that equal values, full cards and sums that do 
 below and just above ``max_hold`` and ``max_gap``.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
 
 from allocation.policy import Policy
 from tests.oracle import DAY_MS, PPB, Holder, Machine, Period, Series
+from tests.oracle_inferred import Ask
 from tests.shards import MODEL, Shard
 
 HOLD, GAP = 60_000, 300_000
@@ -207,9 +208,25 @@ def shards(
     return Shard(tuple(series), tuple(machines), tuple(spans.values()), draw(policies(reserve, coverage)), draw(lives_of()))
 
 
+@st.composite
+def with_asks(draw: st.DrawFn, of: st.SearchStrategy[Shard]) -> Shard:
+    """The same shards, where the inventory tells what some pods asked for and declared, and some rows have lost their pods."""
+    shard = draw(of)
+    nodes = [m.node for m in shard.machines]
+    asks, lives = [], dict(shard.lives)
+    for holder in draw(st.lists(st.sampled_from(PODS), unique=True, max_size=3)):
+        start = NOON + draw(st.sampled_from((-DAY_MS, 0, 15_000, 100_000)))
+        life = lives.setdefault(holder, (start, start + draw(st.sampled_from((400_000, 2 * DAY_MS)))))
+        declared = draw(st.sampled_from((None, 4 * GIB, 12 * GIB)))
+        asks.append(Ask(holder, draw(st.sampled_from(nodes)), draw(st.sampled_from((1, 1, 2))), *life, declared))
+    lost = draw(st.sampled_from(((), (), PODS, PODS[:2])))
+    series = tuple(s for s in shard.series if s.holder not in lost) or shard.series
+    return replace(shard, series=series, lives=lives, asks=tuple(asks))
+
+
 def large_shards() -> st.SearchStrategy[Shard]:
     """Clusters of all shapes whose cards are as large as real ones, so that a byte-ms is less than a nano of any line."""
-    return st.booleans().flatmap(lambda mig: shards(mig=mig, told=False, sizes=SIZES[1:]))
+    return with_asks(st.booleans().flatmap(lambda mig: shards(mig=mig, told=False, sizes=SIZES[1:])))
 
 
 COSTS = st.one_of(st.integers(-(10**12), 10**12), st.integers(-(2**63) + 1, 2**63 - 1), st.sampled_from((0, 1, -1, 2**63 - 1)))
