@@ -33,6 +33,18 @@ def test_each_entry_says_severity_subject_and_what_to_do() -> None:
     assert [name for name, text in entries() if not re.match(rf"({severities}) · [^.]+\. ", text) or "**Do:** " not in text] == []
 
 
+def test_severities_are_those_of_the_code() -> None:
+    """Where the code names a severity beside a code, the page has the same."""
+    written = re.compile(r"Code\.([A-Z_]+),\s*Severity\.([A-Z]+)")
+    sources = [p for room in ("allocation", "billing_adapters", "pipelines") for p in (ROOT / room).rglob("*.py")]
+    told = {name: text.split(" ")[0] for name, text in entries()}
+    named = {
+        (code.lower(), severity.lower()) for p in sources for code, severity in written.findall(p.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 10
+    assert [pair for pair in sorted(named) if told[pair[0]] != pair[1]] == []
+
+
 @pytest.mark.parametrize("number", RULINGS)
 def test_each_ruling_is_told(number: int) -> None:
     assert re.search(rf"\*\*R{number}\.|\(R{number}\)[.:]?\*\*|\*\*R{number}\*\*", METHOD), f"R{number} has no paragraph"

@@ -55,7 +55,7 @@ class OpenMetricsStore(FileStore):
         text = parse(data, str(self._path))
         if text.not_utf8:
             evidence = f"{text.not_utf8} lines hold bytes that are no UTF-8; they stand as \\xNN in the labels' values"
-            self._noticed.append(Finding(Code.INVALID_SAMPLES, Severity.INFO, self._path.name, evidence, count=text.not_utf8))
+            self._noticed.append(Finding(Code.INVALID_SAMPLES, Severity.WARNING, self._path.name, evidence, count=text.not_utf8))
         ends = np.searchsorted(text.series, np.arange(len(text.metrics)), side="right")
         kept: dict[str, list[Recorded]] = {}
         for number, (metric, labels) in enumerate(zip(text.metrics, text.labels, strict=True)):
