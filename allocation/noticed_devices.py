@@ -6,6 +6,7 @@ import pandas as pd
 from allocation import instant
 from allocation.figures import LARGEST, SMALLEST, unheld
 from allocation.findings import Code, Finding, Severity
+from allocation.times import HOUR_MS
 from allocation.view import View, gib
 
 IN_USE_BYTES = 100 * 2**20
@@ -14,8 +15,9 @@ RESERVE_SHARE = 20
 """Where ``used`` includes an unknown reserve, one part in so many of the device is taken for it."""
 CAPACITY_WITHIN = 0.05
 RESERVE_JUMP_BYTES, RESERVE_JUMP_SHARE = 64 * 2**20, 0.005
-FULL_SHARE, FLAT_SHARE, DAY_SHARE = 0.85, 0.01, 0.95
-"""Memory that stood flat: above this share of K, moving by no more than that share of K, for that share of the frames' time."""
+FULL_SHARE, FLAT_SHARE, DAY_SHARE, DAY_LEAST_MS = 0.85, 0.01, 0.95, 12 * HOUR_MS
+"""Memory that stood flat: above this share of K, moving by no more than that share of K, for that share of the frames' time and
+for so long."""
 
 
 def notice_devices(view: View) -> list[Finding]:
@@ -90,7 +92,7 @@ def _preallocated(view: View) -> list[Finding]:
     size = told.device.map(view.devices["size"])
     day = pd.Series(view.frame_ms)[told.machine].to_numpy()
     flat = (told.smallest > FULL_SHARE * size) & (told.largest - told.smallest <= FLAT_SHARE * size)
-    told = told.assign(size=size)[flat & (told.covered >= DAY_SHARE * day)]
+    told = told.assign(size=size)[flat & (told.covered >= np.maximum(DAY_SHARE * day, DAY_LEAST_MS))]
     names = view.shard.holders
     return [
         view.of_device(

@@ -146,16 +146,21 @@ def test_a_reserve_that_jumps(after: int, raised: bool) -> None:
     ("sizes", "raised"), [((70, 70.5), True), ((70, 71), False), ((68, 68), False), ((69, 69), True), ((75, 0), False)]
 )
 def test_memory_that_stood_flat_above_85_percent(sizes: tuple[float, float], raised: bool) -> None:
-    points = every(sizes[0] * GIB, 0, HOUR // 2) + every(sizes[1] * GIB, HOUR // 2)
-    findings = found(taken((row("GPU-0", "a", points),), pods_of(A)), Code.PREALLOCATED_MEMORY)
+    points = every(sizes[0] * GIB, 0, 6 * HOUR) + every(sizes[1] * GIB, 6 * HOUR, 12 * HOUR)
+    findings = found(taken((row("GPU-0", "a", points),), pods_of(A), hours=HALF_A_DAY), Code.PREALLOCATED_MEMORY)
     assert [(f.subject, f.severity) for f in findings] == ([("n1/GPU-0", Severity.INFO)] if raised else [])
 
 
-def test_flat_memory_of_half_a_day_or_of_two_sharers_is_not_preallocated() -> None:
-    half = (row("GPU-0", "a", every(75 * GIB, 0, HOUR // 2)),)
-    assert not found(taken(half, pods_of(A)), Code.PREALLOCATED_MEMORY)
-    two = (row("GPU-0", "a", every(75 * GIB)), row("GPU-0", "b", every(75 * GIB)))
-    assert not found(taken(two, pods_of(A)), Code.PREALLOCATED_MEMORY)
+HALF_A_DAY = tuple(range(12))
+
+
+def test_flat_memory_of_a_part_of_the_day_or_of_two_sharers_is_not_preallocated() -> None:
+    part = (row("GPU-0", "a", every(75 * GIB, 0, 12 * HOUR)),)
+    assert found(taken(part, pods_of(A), hours=HALF_A_DAY), Code.PREALLOCATED_MEMORY)
+    assert not found(taken(part, pods_of(A), hours=tuple(range(13))), Code.PREALLOCATED_MEMORY), "12 hours of 13"
+    assert not found(taken(part, pods_of(A), hours=tuple(range(11))), Code.PREALLOCATED_MEMORY), "11 hours are no day"
+    two = (row("GPU-0", "a", every(75 * GIB, 0, 12 * HOUR)), row("GPU-0", "b", every(75 * GIB, 0, 12 * HOUR)))
+    assert not found(taken(two, pods_of(A), hours=HALF_A_DAY), Code.PREALLOCATED_MEMORY)
 
 
 def test_a_pod_on_a_card_that_is_partitioned_in_that_hour() -> None:
