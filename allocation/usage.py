@@ -1,6 +1,6 @@
 """One shard from samples to the table ``usage``: hold, sweep, and the rows in their order of division."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -75,7 +75,7 @@ def measure(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, periods:
         )
     )
     rows = rows[order]
-    findings = (*_findings(notes, rows, periods, shard), *notice(known, periods, policy))
+    findings = (*_findings(notes, periods, shard), *notice(known, periods, policy))
     return Measured(_table(rows, periods, shard), findings)
 
 
@@ -182,7 +182,7 @@ _CODES = {
 }
 
 
-def _findings(notes: Int64, rows: Int64, periods: pd.DataFrame, shard: Shard) -> list[Finding]:
+def _findings(notes: Int64, periods: pd.DataFrame, shard: Shard) -> list[Finding]:
     """Notes of all frames, one finding a code and device."""
     if not len(notes):
         return []
@@ -194,23 +194,27 @@ def _findings(notes: Int64, rows: Int64, periods: pd.DataFrame, shard: Shard) ->
         if device != ABSENT:
             key = shard.devices.iloc[int(device)]
             subject = "/".join(part for part in (subject, key.gpu_uuid, key.gpu_instance) if part)
-        evidence = _evidence(int(code), group, rows, int(device))
         period = (from_ms(group.start_ms.min()), from_ms(group.end_ms.max()))
-        found.append(Finding(_CODES[int(code)], Severity.WARNING, subject, evidence, period, count=len(group)))
+        told = Finding(_CODES[int(code)], Severity.WARNING, subject, _evidence(int(code), group), period, count=len(group))
+        found.append(replace(told, excess=_excess(group)) if code == frame_rows.NOTE_REPEATED else told)
     return found
 
 
-def _evidence(code: int, group: pd.DataFrame, rows: Int64, device: int) -> str:
+def _excess(group: pd.DataFrame) -> tuple[tuple[int, int, int], ...]:
+    """By charge period, how many byte-ms more than the truth a naive sum over repeated values counts."""
+    columns = (group[name].to_list() for name in ("start_ms", "end_ms", "b", "c"))
+    return tuple((start, end, (high << wide.BITS) + low) for start, end, high, low in zip(*columns, strict=True))
+
+
+def _evidence(code: int, group: pd.DataFrame) -> str:
     seconds = group.a.sum() / 1000
     if code == frame_rows.NOTE_OVER:
         return f"pods claimed up to {gib(group.b.max())} of {gib(group.c.max())} GiB for {seconds:g} s; each was scaled down"
     if code == frame_rows.NOTE_REPEATED:
-        of_device = rows[np.isin(rows[:, frame_rows.FRAME], group.frame) & (rows[:, frame_rows.DEVICE] == device)]
-        true = wide.to_float(of_device[:, frame_rows.USED], of_device[:, frame_rows.USED + 1]).sum()
-        naive = wide.to_float(group.b.to_numpy(np.int64), group.c.to_numpy(np.int64)).sum()
+        more = wide.to_float(group.b.to_numpy(np.int64), group.c.to_numpy(np.int64)).sum()
         return (
-            f"pods repeat the device's value for {seconds:g} s; it is counted once. A naive sum over pods would charge "
-            f"{gib(naive / 1000)} GiB-seconds in that time; {gib(true / 1000)} were used in those periods"
+            f"pods repeat the device's value for {seconds:g} s; it is counted once. A naive sum over pods would count "
+            f"{gib(more / 1000)} GiB-seconds more"
         )
     if code == frame_rows.NOTE_UNMAPPED:
         return (

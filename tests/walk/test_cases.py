@@ -126,6 +126,14 @@ def test_cases_equal_the_shared_ones() -> None:
             assert (CASES / folder.name / path.name).read_bytes() == path.read_bytes(), f"{folder.name}/{path.name} differs"
 
 
+def test_a_repeated_value_tells_what_a_naive_sum_would_have_charged(tmp_path: Path) -> None:
+    """Case 21: three rows of 60 GiB on a card of 80 at 90 USD: 67.50 for the memory, and three times as much by a naive sum."""
+    findings = run("21-time-sliced-300-percent", tmp_path / "out")[0].findings.to_pylist()
+    (repeated,) = (f for f in findings if f["code"] == "repeated_device_values")
+    assert "would have charged 202.50 USD where 67.50 is right" in repeated["evidence"]
+    assert repeated["cost_at_risk"] == Decimal("67.50")
+
+
 def test_tables_are_typed(tmp_path: Path) -> None:
     chargeback = run("09-mig-stranded", tmp_path / "out")[0].chargeback
     assert chargeback.schema.field("cost").type == pa.decimal128(38, 9)
