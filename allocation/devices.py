@@ -27,6 +27,7 @@ ROLES = {
     "pod_memory": instant.POD,
     "declared": instant.DECLARED,
 }
+LEVELS = {"container": instant.CONTAINER, "device": instant.DEVICE, "inferred": instant.INFERRED_LEVEL}
 _DEVICE_KEY = ["machine", "gpu_uuid", "instance_rank", "gpu_instance", "mig_profile"]
 _HOLDER_KEY = ["machine", "namespace", "pod", "pod_uid"]
 
@@ -285,7 +286,7 @@ def _topology(
         device_holder_offsets=_offsets(pairs.device, len(devices)),
         device_holders=pairs.holder.to_numpy(np.int64),
         role=pieces.role.to_numpy(np.int64),
-        level=np.where(pieces.level == "device", instant.DEVICE, instant.CONTAINER).astype(np.int64),
+        level=pieces.level.map(LEVELS).to_numpy(np.int64),
         includes_reserved=pieces.includes_reserved.to_numpy(np.bool_),
         local=pieces.local.to_numpy(np.int64),
     )

@@ -11,7 +11,10 @@ from allocation import wide
 from allocation.compiled import kernel
 
 Int64 = npt.NDArray[np.int64]
+Float64 = npt.NDArray[np.float64]
 NARROW = 1 << 61
+MANY = 8
+"""From here on the largest remainders are found by sorting."""
 
 
 @kernel
@@ -72,7 +75,7 @@ def _hand_out(left: int, rest_high: Int64, rest_low: Int64, parts: Int64) -> Non
     n = len(parts)
     if left == 0:
         return
-    if left <= 8:
+    if left <= MANY:
         for _ in range(left):
             best = 0
             for i in range(1, n):
@@ -98,31 +101,32 @@ def divide_groups(wholes: Int64, offsets: Int64, high: Int64, low: Int64) -> Int
 
 
 @kernel
-def share_out(size: int, dt: int, weights: Int64, who: Int64, total: int, account: Int64, column: int) -> None:
-    """Adds ``size * dt`` byte-ms to the accounts of ``who`` by weight, evenly where all weights are 0.
+def settle(account: Int64, n: int, column: int, rests: Float64, whole: tuple[int, int]) -> None:
+    """Makes n holders' wide sums add up to the wide ``whole``: the units left go to the largest rests, the earlier first.
 
-    ``account[h, column:column + 2]`` is holder h's wide sum. Each gets the floor of its share, the few units left go one each
-    to the first that have weight.
+    ``account[h, column:column + 2]`` is holder h's sum in whole units, ``rests[h]`` what it has below one; these come from floats,
+    so that rarely a unit is too much: the largest sum gives it back.
     """
-    n = len(who)
-    wh, wl = wide.multiply(size, dt)
-    lh, ll = wh, wl
-    for i in range(n):
-        w = weights[i] if total > 0 else 1
-        t = total if total > 0 else n
-        qh, ql = 0, 0
-        if n == 1:
-            qh, ql = wh, wl
-        elif wh == 0 and t < wide.FLOAT_EXACT:
-            ql, _ = wide.scale_word(wl, w, t)
-        else:
-            qh, ql, _, _ = wide.scale(wh, wl, 0, w, 0, t)
-        lh, ll = wide.subtract(lh, ll, qh, ql)
-        credit(account, who[i], column, qh, ql)
-    for i in range(n):
-        if ll > 0 and (total == 0 or weights[i] > 0):
-            credit(account, who[i], column, 0, 1)
-            ll -= 1
+    high, low = 0, 0
+    for h in range(n):
+        high, low = wide.add(high, low, account[h, column], account[h, column + 1])
+    left = (whole[0] - high) * (1 << wide.BITS) + whole[1] - low
+    while left < 0:
+        most = 0
+        for h in range(1, n):
+            if wide.less(account[most, column], account[most, column + 1], account[h, column], account[h, column + 1]):
+                most = h
+        account[most, column], account[most, column + 1] = wide.subtract(account[most, column], account[most, column + 1], 0, 1)
+        left += 1
+    if left > MANY:
+        order = np.argsort(-rests[:n], kind="mergesort")
+        for k in range(left):
+            credit(account, order[k % n], column, 0, 1)
+        return
+    for _ in range(left):
+        best = np.argmax(rests[:n])
+        credit(account, best, column, 0, 1)
+        rests[best] -= 1.0
 
 
 @kernel

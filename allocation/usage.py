@@ -22,8 +22,8 @@ from allocation.times import from_ms, time_column
 Int64 = npt.NDArray[np.int64]
 BUCKETS = ("workload", "idle", "overhead", "stranded", "host", "unallocated")
 REASONS = (None, "gpu_without_metrics", "node_without_metrics", "unknown_time", "mig_partition", "gpu_share")
-BASES = ("exclusive", "measured", "estimated_requests", "estimated_even", "none", "mig")
-_NONE, _MIG = 4, 5
+BASES = ("exclusive", "measured", "estimated_requests", "estimated_even", "inferred", "none", "mig")
+_NONE, _MIG = 5, 6
 _POLICIES = {"proportional": PROPORTIONAL, "even": EVEN, "separate": SEPARATE, "holder": HOLDER}
 _BYTES_PER_GIB = 2**30
 

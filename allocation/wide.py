@@ -53,6 +53,15 @@ def times(high: int, low: int, b: int) -> tuple[int, int]:
 
 
 @kernel
+def product(high: int, low: int, b: int) -> tuple[int, int]:
+    """A wide number times b < 2**62, where the product is a wide number."""
+    ph, pl = multiply(b, low & HALF_MASK)
+    uh, ul = multiply(b, low >> HALF)
+    ph, pl = add(ph, pl, (uh << HALF) | (ul >> HALF), (ul << HALF) & MASK)
+    return ph + high * b, pl
+
+
+@kernel
 def scale_word(c: int, w: int, total: int) -> tuple[int, int]:
     """``divmod(c * w, total)`` for 0 <= w <= total < 2**53 and 0 <= c < 2**63.
 
