@@ -7,14 +7,14 @@ period's start above the place of the series, so that the least number is the ne
 import numpy as np
 import numpy.typing as npt
 
-from allocation.compiled import kernel
+from allocation.compiled import inner
 
 Int64 = npt.NDArray[np.int64]
 PLACE_BITS = 32
 PLACE_MASK = (1 << PLACE_BITS) - 1
 
 
-@kernel
+@inner
 def enter(agenda: Int64, count: int, since_start: int, place: int) -> int:
     """Adds a change; the new count."""
     entry = (since_start << PLACE_BITS) | place
@@ -26,7 +26,7 @@ def enter(agenda: Int64, count: int, since_start: int, place: int) -> int:
     return count + 1
 
 
-@kernel
+@inner
 def _sink(agenda: Int64, count: int, entry: int) -> None:
     """Puts an entry in the first one's stead, where it belongs."""
     i, child = 0, 1
@@ -40,14 +40,14 @@ def _sink(agenda: Int64, count: int, entry: int) -> None:
     agenda[i] = entry
 
 
-@kernel
+@inner
 def postpone(agenda: Int64, count: int, since_start: int) -> int:
     """The series that changed first changes again later; the count stays."""
     _sink(agenda, count, (since_start << PLACE_BITS) | (agenda[0] & PLACE_MASK))
     return count
 
 
-@kernel
+@inner
 def leave(agenda: Int64, count: int) -> int:
     """The series that changed first does not change any more; the new count."""
     if count > 1:
@@ -55,7 +55,7 @@ def leave(agenda: Int64, count: int) -> int:
     return count - 1
 
 
-@kernel
+@inner
 def next_change(agenda: Int64, count: int, start: int, end: int) -> int:
     """When anything changes next, or the end of the period."""
     return start + (agenda[0] >> PLACE_BITS) if count > 0 else end

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from allocation.agenda import PLACE_MASK, enter, leave, postpone
-from allocation.compiled import kernel
+from allocation.compiled import inner, kernel
 from allocation.instant import (
     ABSENT,
     BY_DECLARED,
@@ -93,7 +93,7 @@ def make_board(series: int, holders: int, account_columns: int, sum_columns: int
     )
 
 
-@kernel
+@inner
 def seat_series(
     runs: Runs,
     ids: tuple[int, int],
@@ -122,7 +122,7 @@ def seat_series(
     return n
 
 
-@kernel
+@inner
 def seat_holders(series: Int64, n: int, holders: Int64, rests: Float64, accounts: Int64) -> int:
     """Gives every pod that has a series a seat, in order; how many. What a pod without a series declared tells nothing."""
     seats, asked = 0, 0
@@ -145,7 +145,7 @@ def seat_holders(series: Int64, n: int, holders: Int64, rests: Float64, accounts
     return seats
 
 
-@kernel
+@inner
 def clear(desk: Board) -> None:
     """Nothing is shown, held or booked."""
     desk.tally[:] = 0
@@ -157,7 +157,7 @@ def clear(desk: Board) -> None:
     desk.accounts[len(desk.accounts) - 1, :] = 0
 
 
-@kernel
+@inner
 def start_agenda(run_start: Int64, series: Int64, n: int, start: int, agenda: Int64) -> int:
     """Sets the first n series to their first runs, not shown yet, and enters when each begins; how many."""
     for j in range(n):
@@ -166,7 +166,7 @@ def start_agenda(run_start: Int64, series: Int64, n: int, start: int, agenda: In
     return n
 
 
-@kernel
+@inner
 def show(runs: Runs, series: Int64, j: int, t: int) -> int:
     """Sets what series j shows at t, when it changes; returns when it changes next."""
     place = series[j, PLACE]
@@ -183,7 +183,7 @@ def show(runs: Runs, series: Int64, j: int, t: int) -> int:
     return runs.end[place]
 
 
-@kernel
+@inner
 def turn_first(runs: Runs, series: Int64, agenda: Int64, count: int, t: int, period: tuple[int, int]) -> int:
     """Shows the change at t that stands first on the agenda; how many are still to come."""
     after = show(runs, series, agenda[0] & PLACE_MASK, t)
@@ -192,7 +192,7 @@ def turn_first(runs: Runs, series: Int64, agenda: Int64, count: int, t: int, per
     return leave(agenda, count)
 
 
-@kernel
+@inner
 def count_sight(tally: Int64, role: int, before: int, now: int) -> None:
     """Counts a series under how it is seen now, if it makes the device known (R9)."""
     if role == ROWS or role == DECLARED:
@@ -201,7 +201,7 @@ def count_sight(tally: Int64, role: int, before: int, now: int) -> None:
     tally[FRESH] += (now == OBSERVED) - (before == OBSERVED)
 
 
-@kernel
+@inner
 def retell_device(series: Int64, n: int, j: int, tally: Int64) -> None:
     """The device's value of series j's role: the largest of its series, which may all include the reserve."""
     role, value, includes = series[j, ROLE], ABSENT, 0
@@ -216,13 +216,13 @@ def retell_device(series: Int64, n: int, j: int, tally: Int64) -> None:
         tally[INCLUDES] = includes
 
 
-@kernel
+@inner
 def device_now(tally: Int64) -> Device:
     """What the device says of itself."""
     return Device(tally[0], tally[1], tally[3], tally[ROWS], tally[INCLUDES] != 0)
 
 
-@kernel
+@inner
 def count_holder(holders: Int64, h: int, tally: Int64, sign: int) -> None:
     """Adds a holder's facts to the tally (sign 1), or takes them away (-1)."""
     if holders[h, PRESENT] == 0:
@@ -239,7 +239,7 @@ def count_holder(holders: Int64, h: int, tally: Int64, sign: int) -> None:
         tally[DECLARED_SUM] += sign * holders[h, ASKED]
 
 
-@kernel
+@inner
 def retell_pod(series: Int64, n: int, j: int, holders: Int64) -> None:
     """A holder's facts from all series that tell of it as series j does; its memory is still to be judged."""
     h, first = series[j, SEAT], series[j, GROUP]
@@ -264,7 +264,7 @@ def retell_pod(series: Int64, n: int, j: int, holders: Int64) -> None:
     holders[h, SEEN], holders[h, MEMORY] = seen, 0
 
 
-@kernel
+@inner
 def retell_declared(series: Int64, n: int, j: int, holders: Int64) -> None:
     """What a holder declared: the sum over its series."""
     h, first, asked = series[j, SEAT], series[j, GROUP], ABSENT
@@ -276,7 +276,7 @@ def retell_declared(series: Int64, n: int, j: int, holders: Int64) -> None:
     holders[h, ASKED] = asked
 
 
-@kernel
+@inner
 def remember_memory(holders: Int64, h: int, tally: Int64) -> None:
     """A holder's memory by the rules in force."""
     memory = 0
@@ -288,7 +288,7 @@ def remember_memory(holders: Int64, h: int, tally: Int64) -> None:
     holders[h, MEMORY] = memory
 
 
-@kernel
+@inner
 def reweigh(holders: Int64, h: int, by: int, basis: int) -> None:
     """A holder's weight in the split, and the weakest basis so far; who is only inferred has the weakest of all (R28)."""
     held = holders[h, PRESENT]
@@ -299,7 +299,7 @@ def reweigh(holders: Int64, h: int, by: int, basis: int) -> None:
         holders[h, WEIGHT], holders[h, WORTH] = weight, max(holders[h, WORTH], basis if named else INFERRED)
 
 
-@kernel
+@inner
 def crowd_now(holders: Int64, seats: int, tally: Int64, device: Device) -> Crowd:
     """What the holders are together; one value of all, and the largest, are looked for only where they can matter."""
     n, memory = tally[HOLDERS], tally[MEMORY_SUM]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from allocation import board, instant, sweep
 from allocation.agenda import PLACE_MASK, next_change
 from allocation.board import Board
-from allocation.compiled import kernel
+from allocation.compiled import inner
 from allocation.instant import ABSENT
 from allocation.intervals import Runs
 
@@ -27,7 +27,7 @@ class Limits(NamedTuple):
     is_instance: bool
 
 
-@kernel
+@inner
 def _largest_total(runs: Runs, series: Int64, n: int, end: int) -> int:
     """The largest value of the device's ``total`` series in the period, or ABSENT."""
     total = ABSENT
@@ -40,7 +40,7 @@ def _largest_total(runs: Runs, series: Int64, n: int, end: int) -> int:
     return total
 
 
-@kernel
+@inner
 def _own_series(series: Int64, n: int) -> tuple[int, bool]:
     """How many of the series are the device's own (they come first), and whether they tell both used and free."""
     own, used, free = 0, False, False
@@ -51,7 +51,7 @@ def _own_series(series: Int64, n: int) -> tuple[int, bool]:
     return own, used and free
 
 
-@kernel
+@inner
 def _visible(runs: Runs, desk: Board, own: int, period: tuple[int, int]) -> tuple[int, int]:
     """The largest used + free + reserved of any instant, and the largest used + free; ABSENT where there is none."""
     board.clear(desk)
@@ -74,7 +74,7 @@ def _visible(runs: Runs, desk: Board, own: int, period: tuple[int, int]) -> tupl
     return whole, visible
 
 
-@kernel
+@inner
 def capacity(runs: Runs, desk: Board, n: int, seats: int, period: tuple[int, int], limits: Limits) -> tuple[int, bool]:
     """K of the device on the board in a period, and whether it is only a guess. The board is not to be trusted afterwards."""
     total = _largest_total(runs, desk.series, n, period[1])

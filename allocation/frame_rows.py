@@ -11,7 +11,7 @@ import numpy.typing as npt
 from allocation import board
 from allocation.agenda import PLACE_MASK, next_change
 from allocation.board import Board
-from allocation.compiled import kernel
+from allocation.compiled import inner
 from allocation.instant import ABSENT, DECLARED, ROWS
 from allocation.intervals import Runs
 
@@ -76,7 +76,7 @@ class Frame(NamedTuple):
     expected: int
 
 
-@kernel
+@inner
 def add_row(out: Output, frame: Frame, gpu: int, device: int, bucket: int, reason: int, holder: int) -> int:
     """A new row with nothing booked yet; its number."""
     r = out.count[0]
@@ -95,7 +95,7 @@ def add_row(out: Output, frame: Frame, gpu: int, device: int, bucket: int, reaso
     return r
 
 
-@kernel
+@inner
 def add_note(out: Output, frame: Frame, device: int, code: int, figures: tuple[int, int, int, int]) -> None:
     """A note about a device, or about the machine where ``device`` is ABSENT."""
     n = out.count[1]
@@ -105,14 +105,14 @@ def add_note(out: Output, frame: Frame, device: int, code: int, figures: tuple[i
         out.notes[n, 3 + k] = figures[k]
 
 
-@kernel
+@inner
 def open_range(runs: Runs, topology: Topology, desk: Board, first: int, last: int, period: tuple[int, int]) -> int:
     """Seats the series ``first:last`` that have something to say in the period (ms); how many."""
     known = (topology.role, topology.level, topology.includes_reserved, topology.local)
     return board.seat_series(runs, (first, last), period, known[0], known[1], known[2], known[3], desk.series)
 
 
-@kernel
+@inner
 def open_device(runs: Runs, topology: Topology, desk: Board, device: int, period: tuple[int, int]) -> tuple[int, int, bool]:
     """Seats a device's series and holders: how many series, how many holders, and whether they make it known (R9)."""
     n = open_range(runs, topology, desk, topology.series_offsets[device], topology.series_offsets[device + 1], period)
@@ -122,7 +122,7 @@ def open_device(runs: Runs, topology: Topology, desk: Board, device: int, period
     return n, board.seat_holders(desk.series, n, desk.holders, desk.rests, desk.accounts), known
 
 
-@kernel
+@inner
 def known_time(
     runs: Runs, topology: Topology, desk: Board, first: int, last: int, period: tuple[int, int]
 ) -> tuple[int, int, int, int]:
@@ -150,7 +150,7 @@ def known_time(
     return observed, imputed, begin, end
 
 
-@kernel
+@inner
 def book_times(runs: Runs, topology: Topology, desk: Board, first: int, last: int, frame: Frame, row: Int64) -> None:
     """Known, observed and imputed time of the series ``first:last`` onto a row that no holder has (R16, R27)."""
     observed, imputed, _, _ = known_time(runs, topology, desk, first, last, (frame.start, frame.end))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from allocation import wide
 from allocation.board import LOCAL, Board, make_board
 from allocation.capacity import Limits, capacity
-from allocation.compiled import kernel
+from allocation.compiled import inner, kernel
 from allocation.frame_rows import (
     BASIS,
     BUCKET,
@@ -100,14 +100,14 @@ class Terms(NamedTuple):
     min_coverage: float
 
 
-@kernel
+@inner
 def _limits(topology: Topology, gpu: int, device: int) -> Limits:
     instance = topology.is_instance[device]
     reserve = ABSENT if instance else topology.reserved[gpu]
     return Limits(topology.configured[gpu], topology.nameplate[gpu], reserve, instance)
 
 
-@kernel
+@inner
 def _device(
     runs: Runs, topology: Topology, terms: Terms, desk: Board, frame: Frame, gpu: int, device: int, out: Output
 ) -> tuple[int, int]:
@@ -133,7 +133,7 @@ def _device(
     return k, desk.sums[OBSERVED_MS] + desk.sums[IMPUTED_MS]
 
 
-@kernel
+@inner
 def _fill(row: Int64, account: Int64) -> None:
     row[USED], row[USED + 1] = account[USED_AT], account[USED_AT + 1]
     row[OVER], row[OVER + 1] = account[OVERHEAD_AT], account[OVERHEAD_AT + 1]
@@ -141,7 +141,7 @@ def _fill(row: Int64, account: Int64) -> None:
     row[OBSERVED], row[IMPUTED], row[BASIS] = account[OBSERVED_AT], account[IMPUTED_AT], account[BASIS_AT]
 
 
-@kernel
+@inner
 def _bucket_rows(out: Output, frame: Frame, gpu: int, device: int, ordinal: int, sums: Int64) -> None:
     """Rows for idle and overhead that nobody bears; pooled idle waits on its own row until the node's holders are known."""
     for bucket, source, column in ((IDLE, BUCKET_IDLE, FREE), (OVERHEAD, BUCKET_OVERHEAD, OVER)):
@@ -152,7 +152,7 @@ def _bucket_rows(out: Output, frame: Frame, gpu: int, device: int, ordinal: int,
         out.rows[r, OBSERVED], out.rows[r, IMPUTED], out.rows[r, DEVICE_ORDINAL] = sums[OBSERVED_MS], sums[IMPUTED_MS], ordinal
 
 
-@kernel
+@inner
 def _device_notes(out: Output, frame: Frame, device: int, sums: Int64, k: int) -> None:
     if sums[OVER_MS]:
         add_note(out, frame, device, NOTE_OVER, (sums[OVER_MS], sums[OVER_BYTES], k, 0))
@@ -162,7 +162,7 @@ def _device_notes(out: Output, frame: Frame, device: int, sums: Int64, k: int) -
         add_note(out, frame, device, NOTE_UNMAPPED, (sums[UNMAPPED_MS], 0, 0, 0))
 
 
-@kernel
+@inner
 def _partitioned(
     runs: Runs, topology: Topology, terms: Terms, desk: Board, frame: Frame, gpu: int, out: Output, life: tuple[int, int]
 ) -> int:
@@ -187,7 +187,7 @@ def _partitioned(
     return size
 
 
-@kernel
+@inner
 def _whole_size(
     runs: Runs, topology: Topology, desk: Board, frame: Frame, gpu: int, out: Output, weights: tuple[int, int], life: int
 ) -> int:
@@ -203,7 +203,7 @@ def _whole_size(
     return max(average, 1)
 
 
-@kernel
+@inner
 def _whole_row(
     runs: Runs, topology: Topology, desk: Board, frame: Frame, gpu: int, out: Output, what: tuple[int, int],
     weight: tuple[int, int],
@@ -220,7 +220,7 @@ def _whole_row(
     book_times(runs, topology, desk, first, last, frame, row)
 
 
-@kernel
+@inner
 def _gpu(runs: Runs, topology: Topology, terms: Terms, desk: Board, frame: Frame, gpu: int, out: Output) -> int:
     """Writes the rows of one GPU; returns its K, or ABSENT where nothing is known of it in the frame."""
     d0, d1 = topology.device_offsets[gpu], topology.device_offsets[gpu + 1]
@@ -243,7 +243,7 @@ def _gpu(runs: Runs, topology: Topology, terms: Terms, desk: Board, frame: Frame
     return k
 
 
-@kernel
+@inner
 def _card(runs: Runs, topology: Topology, terms: Terms, desk: Board, frame: Frame, gpu: int, out: Output) -> int:
     """Writes the rows of a GPU that is partitioned in the frame; returns its K."""
     d0, d1 = topology.device_offsets[gpu], topology.device_offsets[gpu + 1]
@@ -257,7 +257,7 @@ def _card(runs: Runs, topology: Topology, terms: Terms, desk: Board, frame: Fram
     return k
 
 
-@kernel
+@inner
 def _unknown_of_card(
     runs: Runs, topology: Topology, desk: Board, frame: Frame, gpu: int, out: Output, first_row: int, known: int
 ) -> None:
@@ -276,7 +276,7 @@ def _unknown_of_card(
     _whole_row(runs, topology, desk, frame, gpu, out, (UNALLOCATED, UNKNOWN_TIME), weight)
 
 
-@kernel
+@inner
 def _seen(topology: Topology, gpu: int, frame: Frame) -> bool:
     """Whether the GPU had a sample in a UTC day that the frame touches (R17, R18)."""
     for k in range(topology.day_offsets[gpu], topology.day_offsets[gpu + 1]):
@@ -285,7 +285,7 @@ def _seen(topology: Topology, gpu: int, frame: Frame) -> bool:
     return False
 
 
-@kernel
+@inner
 def _missing(topology: Topology, frame: Frame, sizes: Int64, out: Output) -> int:
     """Rows for GPUs that must exist and of which nothing is known: by uuid where seen that day, else without one.
 
@@ -293,8 +293,9 @@ def _missing(topology: Topology, frame: Frame, sizes: Int64, out: Output) -> int
     """
     g0, g1 = topology.gpu_offsets[frame.machine], topology.gpu_offsets[frame.machine + 1]
     count = topology.gpu_count[frame.machine]
-    found = np.sum(sizes > 0)
-    size = np.max(sizes) if found > 0 else _fallback_size(topology, g0, g1)
+    found, size, _ = _known_sizes(sizes)
+    if found == 0:
+        size = _fallback_size(topology, g0, g1)
     missing = count - found if count > 0 else g1 - g0
     if count > 0 and found > count:
         add_note(out, frame, ABSENT, NOTE_MORE, (found, count, 0, 0))
@@ -311,7 +312,18 @@ def _missing(topology: Topology, frame: Frame, sizes: Int64, out: Output) -> int
     return int(written * size)
 
 
-@kernel
+@inner
+def _known_sizes(sizes: Int64) -> tuple[int, int, int]:
+    """How many GPUs are known, the largest K of them, and the sum."""
+    found, largest, total = 0, 0, 0
+    for size in sizes:
+        found += size > 0
+        largest = max(largest, size)
+        total += size
+    return found, largest, total
+
+
+@inner
 def _fallback_size(topology: Topology, g0: int, g1: int) -> int:
     for g in range(g0, g1):
         for size in (topology.configured[g], topology.nameplate[g]):
@@ -320,14 +332,14 @@ def _fallback_size(topology: Topology, g0: int, g1: int) -> int:
     return 1
 
 
-@kernel
+@inner
 def _missing_row(out: Output, frame: Frame, gpu: int, device: int, ordinal: int, size: int) -> None:
     r = add_row(out, frame, gpu, device, UNALLOCATED, GPU_WITHOUT_METRICS, ABSENT)
     row = out.rows[r]
     row[GPU_ORDINAL], row[GPU_WEIGHT + 1], row[DEVICE_WEIGHT + 1], row[UNMEASURED + 1] = ordinal, size, 1, 1
 
 
-@kernel
+@inner
 def _apply_gpu_share(
     runs: Runs, topology: Topology, terms: Terms, desk: Board, frame: Frame, first_row: int, total: int, out: Output
 ) -> None:
@@ -403,14 +415,14 @@ def sweep_frame(runs: Runs, topology: Topology, terms: Terms, desk: Board, frame
             sizes[g - g0] = k
             out.rows[row : out.count[0], GPU_WEIGHT + 1] = k
             out.rows[row : out.count[0], GPU_ORDINAL] = g - g0
-    if not seen and np.sum(sizes) == 0:
+    if not seen and _known_sizes(sizes)[0] == 0:
         r = add_row(out, frame, ABSENT, ABSENT, UNALLOCATED, NODE_WITHOUT_METRICS, ABSENT)
         out.rows[r, GPU_WEIGHT + 1], out.rows[r, DEVICE_WEIGHT + 1], out.rows[r, UNMEASURED + 1] = 1, 1, 1
         add_note(out, frame, ABSENT, NOTE_NODE, (0, 0, 0, 0))
         return
     if terms.choice.idle == PROPORTIONAL:
         _pool_idle(topology, frame, first_row, out)
-    total = np.sum(sizes) + _missing(topology, frame, sizes, out)
+    total = _known_sizes(sizes)[2] + _missing(topology, frame, sizes, out)
     if terms.gpu_share_ppb < 10**9:
         _apply_gpu_share(runs, topology, terms, desk, frame, first_row, total, out)
 

@@ -6,7 +6,7 @@ value is ``ABSENT``. Rules R2, R3, R5-R8, R10, R22, R25, R28, R42.
 
 from typing import NamedTuple
 
-from allocation.compiled import kernel
+from allocation.compiled import inner
 
 USED, FREE, TOTAL, RESERVED, ROWS, POD, DECLARED = range(7)
 """Roles of series. ROWS is the device's value as its pods' rows repeat it, newest first (R2)."""
@@ -71,7 +71,7 @@ class Parts(NamedTuple):
     idle: int
 
 
-@kernel
+@inner
 def reserved_now(device: Device, capacity: int, configured: int) -> int:
     """R from its series, else what is neither used nor free, else the configured figure, else 0; within [0, K] (R7, R8)."""
     used = device.used if device.used != ABSENT else device.rows
@@ -84,7 +84,7 @@ def reserved_now(device: Device, capacity: int, configured: int) -> int:
     return min(max(value, 0), capacity)
 
 
-@kernel
+@inner
 def used_now(device: Device, reserved: int) -> int:
     """U without the reserve, from the device's own account, else from the newest of its pods' rows (R2, R7)."""
     if device.used == ABSENT:
@@ -92,7 +92,7 @@ def used_now(device: Device, reserved: int) -> int:
     return max(0, device.used - reserved) if device.includes_reserved else device.used
 
 
-@kernel
+@inner
 def memory_of(containers: int, own: int, twin: int, row: int, by_container: bool, fits: bool) -> int:
     """A holder's memory, bytes.
 
@@ -105,7 +105,7 @@ def memory_of(containers: int, own: int, twin: int, row: int, by_container: bool
     return twin if twin != ABSENT and not fits else own
 
 
-@kernel
+@inner
 def split_now(crowd: Crowd, device: Device, used: int) -> Split:
     """Whether pods' values are measurements or the device's value repeated (R2, R42), and by what they share it.
 
@@ -130,7 +130,7 @@ def split_now(crowd: Crowd, device: Device, used: int) -> Split:
     return Split(size, by, total, EXCLUSIVE if n == 1 else basis, repeated and n > 1 and named, unmapped and named)
 
 
-@kernel
+@inner
 def parts_now(split: Split, used: int, reserved: int, capacity: int) -> Parts:
     """K in its parts: S cut to K - R, O = R + X where S > 0, and the rest idle (R10, R22)."""
     size = min(split.size, capacity - reserved)

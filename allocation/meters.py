@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from allocation import wide
-from allocation.compiled import kernel
+from allocation.compiled import inner
 
 Int64 = npt.NDArray[np.int64]
 Float64 = npt.NDArray[np.float64]
@@ -22,7 +22,7 @@ METERS = 4
 NARROW = float(1 << 61)
 
 
-@kernel
+@inner
 def advance(whole: Int64, part: Float64, meter: int, amount: int, dt: int, total: int) -> None:
     """Moves a meter by ``amount * dt / total``: bytes, ms, and the sum of the weights.
 
@@ -44,7 +44,7 @@ def advance(whole: Int64, part: Float64, meter: int, amount: int, dt: int, total
     whole[meter, 0], whole[meter, 1] = wide.add(whole[meter, 0], whole[meter, 1], high, low)
 
 
-@kernel
+@inner
 def share(weight: int, high: int, low: int, part: float, rest: float) -> tuple[int, int, float]:
     """What a holder of ``weight`` gets of a move of ``(high, low) + part``: a wide whole number and the new rest below one."""
     if high == 0 and low < (1 << 31):

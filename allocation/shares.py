@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from allocation import wide
-from allocation.compiled import kernel
+from allocation.compiled import inner, kernel
 
 Int64 = npt.NDArray[np.int64]
 Float64 = npt.NDArray[np.float64]
@@ -118,18 +118,16 @@ def settle(account: Int64, n: int, column: int, rests: Float64, whole: tuple[int
                 most = h
         account[most, column], account[most, column + 1] = wide.subtract(account[most, column], account[most, column + 1], 0, 1)
         left += 1
-    if left > MANY:
-        order = np.argsort(-rests[:n], kind="mergesort")
-        for k in range(left):
-            credit(account, order[k % n], column, 0, 1)
-        return
     for _ in range(left):
-        best = np.argmax(rests[:n])
+        best = 0
+        for h in range(1, n):
+            if rests[h] > rests[best]:
+                best = h
         credit(account, best, column, 0, 1)
         rests[best] -= 1.0
 
 
-@kernel
+@inner
 def credit(account: Int64, row: int, column: int, high: int, low: int) -> None:
     """Adds a wide number to the wide sum at ``account[row, column:column + 2]``."""
     account[row, column], account[row, column + 1] = wide.add(account[row, column], account[row, column + 1], high, low)

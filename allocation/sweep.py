@@ -15,7 +15,7 @@ import numpy.typing as npt
 from allocation import board, instant, meters, wide
 from allocation.agenda import PLACE_BITS, PLACE_MASK, next_change
 from allocation.board import Board
-from allocation.compiled import kernel
+from allocation.compiled import inner
 from allocation.instant import ABSENT, Parts, Split
 from allocation.intervals import Runs
 from allocation.meters import HEAD_METER, IDLE_METER, METERS, OVERHEAD_METER, USED_METER
@@ -55,7 +55,7 @@ class State(NamedTuple):
     parts: Parts
 
 
-@kernel
+@inner
 def read_meter(
     holders: Int64, rests: Float64, accounts: Int64, whole: Int64, part: Float64, h: int, meter: int, weight: int
 ) -> None:
@@ -72,7 +72,7 @@ def read_meter(
         credit(accounts, h, 2 * kind, high, low)
 
 
-@kernel
+@inner
 def book_holder(
     holders: Int64, rests: Float64, accounts: Int64, whole: Int64, part: Float64, h: int, t: int, evenly: bool
 ) -> None:
@@ -89,7 +89,7 @@ def book_holder(
     holders[h, board.SINCE] = t
 
 
-@kernel
+@inner
 def take_turns(runs: Runs, desk: Board, n: int, count: int, t: int, period: tuple[int, int], evenly: bool) -> tuple[int, int]:
     """Takes in every change at t; how many changes are still to come, and how many holders are on ``turned``."""
     series, tally, holders, turned = desk.series, desk.tally, desk.holders, 0
@@ -113,7 +113,7 @@ def take_turns(runs: Runs, desk: Board, n: int, count: int, t: int, period: tupl
     return count, turned
 
 
-@kernel
+@inner
 def turn_all(desk: Board, seats: int, t: int, evenly: bool) -> int:
     """Books every holder up to t, because the rule changes for all of them; how many are on ``turned``."""
     for h in range(seats):
@@ -122,7 +122,7 @@ def turn_all(desk: Board, seats: int, t: int, evenly: bool) -> int:
     return seats
 
 
-@kernel
+@inner
 def judge(desk: Board, seats: int, turned: int, t: int, k: int, reserve: int, evenly: bool) -> State:
     """The rules of an instant over what the board shows, and the weights by them."""
     tally, holders = desk.tally, desk.holders
@@ -145,7 +145,7 @@ def judge(desk: Board, seats: int, turned: int, t: int, k: int, reserve: int, ev
     return State(used, reserved, split, instant.parts_now(split, used, reserved, k))
 
 
-@kernel
+@inner
 def give_used(desk: Board, state: State, heads: int, dt: int, choice: Choice) -> None:
     """Used and overhead of dt ms to the holders; overhead by memory, evenly, or to the device's bucket."""
     total, overhead, last = state.split.total, state.parts.overhead, len(desk.accounts) - 1
@@ -160,7 +160,7 @@ def give_used(desk: Board, state: State, heads: int, dt: int, choice: Choice) ->
         credit(desk.accounts, last, OVERHEAD_AT, high, low)
 
 
-@kernel
+@inner
 def give_idle(desk: Board, state: State, heads: int, dt: int, choice: Choice) -> None:
     """Idle of dt ms by memory, evenly where that is 0, or to the device's bucket (from which the node's holders may take it)."""
     idle = state.parts.idle
@@ -174,13 +174,13 @@ def give_idle(desk: Board, state: State, heads: int, dt: int, choice: Choice) ->
         credit(desk.accounts, len(desk.accounts) - 1, IDLE_AT, high, low)
 
 
-@kernel
+@inner
 def add_wide(sums: Int64, at: int, high: int, low: int) -> None:
     """Adds a wide number to the wide sum at ``sums[at:at + 2]``."""
     sums[at], sums[at + 1] = wide.add(sums[at], sums[at + 1], high, low)
 
 
-@kernel
+@inner
 def note_time(sums: Int64, tally: Int64, state: State, t: int, dt: int) -> None:
     """Known time (R9, R27), and what findings tell of dt ms."""
     sums[OBSERVED_MS if tally[board.FRESH] > 0 else IMPUTED_MS] += dt
@@ -199,7 +199,7 @@ def note_time(sums: Int64, tally: Int64, state: State, t: int, dt: int) -> None:
         sums[UNMAPPED_MS] += dt
 
 
-@kernel
+@inner
 def sweep_device(
     runs: Runs, desk: Board, n: int, seats: int, period: tuple[int, int], k: int, reserve: int, choice: Choice
 ) -> State:
@@ -238,7 +238,7 @@ def sweep_device(
     return state
 
 
-@kernel
+@inner
 def close(desk: Board, seats: int, t: int, evenly: bool) -> None:
     """Books everybody up to the end and makes the holders' sums the device's, to the last byte-ms."""
     turn_all(desk, seats, t, evenly)
