@@ -14,6 +14,7 @@ MASK = (1 << BITS) - 1
 HALF = 31
 HALF_MASK = (1 << HALF) - 1
 FLOAT_EXACT = 1 << 53
+SMALL = 1 << 50
 
 Int64 = npt.NDArray[np.int64]
 
@@ -78,6 +79,23 @@ def scale_word(c: int, w: int, total: int) -> tuple[int, int]:
         r -= total
         q += 1
     return whole * w + q, r
+
+
+@inner
+def scale_small(c: int, w: int, total: int) -> tuple[int, int]:
+    """``divmod(c * w, total)`` for 0 <= w <= total < 2**61 and 0 <= c < 2**50.
+
+    The estimate by floats is off by less than 2, so that the wrapped residual is the true one.
+    """
+    q = int(float(c) * float(w) / float(total))
+    r = c * w - q * total
+    while r < 0:
+        r += total
+        q -= 1
+    while r >= total:
+        r -= total
+        q += 1
+    return q, r
 
 
 @inner
