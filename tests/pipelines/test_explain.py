@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -189,39 +188,6 @@ def test_pooled_idle_by_hand(tmp_path: Path) -> None:
         Decimal("0.25"),
         Decimal("0.75"),
     ]
-
-
-def test_an_inferred_holder_by_hand(tmp_path: Path) -> None:
-    """62: only the inventory names train-0. It shows 0 bytes of its own and bears all of the 20 of 80 GiB that the card says."""
-    walk = computed(CASES / "62-nvidia-smi-one-possibility" / "chargeback.yaml", tmp_path, DAY)
-    (row,) = told(walk, gpu="GPU-22222222-0000-4000-8000-000000000002")["rows"]
-    assert (row["row"]["pod"], row["row"]["basis"], row["row"]["cost"]) == ("train-0", "inferred", "80.000000000")
-    assert {s["basis"] for s in row["slices"]} == {"inferred"}
-    hour, gib = 3_600_000, 2**30
-    for kind, size in (("used", 20), ("overhead", 0), ("idle", 60)):
-        assert sum(int(s[f"{kind}_byte_ms"]) for s in row["slices"]) == size * gib * hour
-    first = row["slices"][0]
-    assert (first["memory_bytes"], first["others_memory_bytes"], first["holders"]) == (0, 0, 1)
-    assert (first["used_bytes"], first["held_bytes"], first["unexplained_bytes"]) == (20 * gib, 20 * gib, 0)
-    assert (first["weight"], first["weights_total"], first["repeated"], first["not_mapped"]) == (1, 1, False, False)
-    assert {s["level"] for s in first["samples"] if s["role"] == "pod_memory"} == {"inferred"}
-
-
-@pytest.mark.parametrize("case", ["56-declared-by-annotation-and-request", "81-reservation-pod"])
-def test_declared_memory_by_hand(case: str, tmp_path: Path) -> None:
-    """Both repeat the card's 60 GiB; small declared a quarter, large three: 15 and 45 of the 60, and of the 20 idle 5 and 15."""
-    walk = computed(CASES / case / "chargeback.yaml", tmp_path, DAY)
-    gib_hour, gib = 2**30 * 3_600_000, 2**30
-    parts: dict[str, list[Fraction]] = {}
-    for row in told(walk, gpu="GPU-1")["rows"]:
-        slices = row["slices"]
-        assert (slices[0]["memory_bytes"], slices[0]["held_bytes"], slices[0]["repeated"]) == (60 * gib, 60 * gib, True)
-        assert {s["basis"] for s in slices} == {"estimated_requests"}
-        assert all(s["weight"] == s["declared_bytes"] for s in slices)
-        parts[row["row"]["pod"]] = [
-            Fraction(sum(int(s[f"{kind}_byte_ms"]) for s in slices), gib_hour) for kind in ("used", "overhead", "idle")
-        ]
-    assert parts == {"small": [Fraction(15), Fraction(0), Fraction(5)], "large": [Fraction(45), Fraction(0), Fraction(15)]}
 
 
 def test_a_fee_of_two_days_names_the_hour(tmp_path: Path) -> None:
