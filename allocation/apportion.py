@@ -4,73 +4,111 @@ Line -> GPUs (and host) by weight, GPU -> instances (and stranded) by weight, de
 rows; each division is by largest remainder on whole nano-units. Rules R12, R26.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from allocation import wide
-from allocation.compiled import kernel
+from allocation.compiled import inner, kernel
 from allocation.errors import ConservationError
-from allocation.shares import largest_remainder
+from allocation.shares import Rests, divide, make_rests
 
 Int64 = npt.NDArray[np.int64]
 HOST_BUCKET = "host"
 
 
+class Rows(NamedTuple):
+    """Rows of usage in order of division: ordinals of GPU and device, their weights (wide, shape (rows, 2)), and the used, overhead
+    and idle weights of the row itself, shape (rows, 3, 2).
+    """
+
+    gpu: Int64
+    device: Int64
+    gpu_weight: Int64
+    device_weight: Int64
+    flat: Int64
+
+
+class Room(NamedTuple):
+    """Room for one division over up to as many weights, and for the parts of each of the three."""
+
+    high: Int64
+    low: Int64
+    rests: Rests
+    of_gpu: Int64
+    of_device: Int64
+    cells: Int64
+
+
 @kernel
-def _level(whole: int, ordinal: Int64, high: Int64, low: Int64, parts: Int64) -> bool:
-    """Divides over the distinct ordinals of adjacent rows; ``parts`` of an ordinal's first row gets its part, the others 0."""
-    first = np.flatnonzero(np.append(np.array([True]), ordinal[1:] != ordinal[:-1]))
-    shares = np.zeros(len(first), np.int64)
-    fine = largest_remainder(whole, high[first], low[first], shares)
-    parts[:] = 0
-    parts[first] = shares
+def _make_room(rows: int) -> Room:
+    n = 3 * rows
+    words = np.empty(n, np.int64), np.empty(n, np.int64)
+    return Room(words[0], words[1], make_rests(n), np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64))
+
+
+@inner
+def _end_of(ordinal: Int64, a: int, b: int) -> int:
+    """Where the stretch of equal ordinals that begins at a ends."""
+    value = ordinal[a]
+    while a < b and ordinal[a] == value:
+        a += 1
+    return a
+
+
+@inner
+def _level(whole: int, ordinal: Int64, weight: Int64, a: int, b: int, room: Room, parts: Int64) -> bool:
+    """Divides over the distinct ordinals of the rows ``a:b``, by the weight at each one's first row; one part an ordinal."""
+    n, row = 0, a
+    while row < b:
+        room.high[n], room.low[n] = weight[row, 0], weight[row, 1]
+        row = _end_of(ordinal, row, b)
+        n += 1
+    return divide(whole, n, room.high, room.low, room.rests, parts)
+
+
+@inner
+def _device(whole: int, flat: Int64, a: int, b: int, room: Room, out: Int64, at: int) -> bool:
+    """Divides over the three columns of the rows ``a:b``, which are one device's, into ``out`` from row ``at`` on."""
+    for row in range(a, b):
+        for column in range(3):
+            cell = 3 * (row - a) + column
+            room.high[cell], room.low[cell] = flat[row, column, 0], flat[row, column, 1]
+    fine = divide(whole, 3 * (b - a), room.high, room.low, room.rests, room.cells)
+    for row in range(b - a):
+        for column in range(3):
+            out[at + row, column] = room.cells[3 * row + column]
+    return fine or whole == 0
+
+
+@inner
+def _line(cost: int, rows: Rows, a: int, b: int, room: Room, out: Int64, at: int) -> bool:
+    """One line over the rows ``a:b`` of its frame, into ``out`` from row ``at`` on; whether there was something to divide over."""
+    fine = _level(cost, rows.gpu, rows.gpu_weight, a, b, room, room.of_gpu)
+    row, gpu = a, 0
+    while row < b:
+        gpu_end, device = _end_of(rows.gpu, row, b), 0
+        fine = _level(room.of_gpu[gpu], rows.device, rows.device_weight, row, gpu_end, room, room.of_device) and fine
+        while row < gpu_end:
+            device_end = _end_of(rows.device, row, gpu_end)
+            fine = _device(room.of_device[device], rows.flat, row, device_end, room, out, at + row - a) and fine
+            row, device = device_end, device + 1
+        gpu += 1
     return fine
 
 
 @kernel
-def _line(cost: int, gpu: Int64, device: Int64, gpu_weight: Int64, device_weight: Int64, flat: Int64, out: Int64) -> bool:
-    """One line over the rows of its frame; ``flat`` has the used, overhead and idle weights of each row as wide numbers."""
-    n = len(gpu)
-    of_gpu, of_device = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    fine = _level(cost, gpu, gpu_weight[:, 0], gpu_weight[:, 1], of_gpu)
-    a = 0
-    while a < n:
-        b = a
-        while b < n and gpu[b] == gpu[a]:
-            b += 1
-        fine = _level(of_gpu[a], device[a:b], device_weight[a:b, 0], device_weight[a:b, 1], of_device[a:b]) and fine
-        a = b
-    a = 0
-    while a < n:
-        b = a
-        while b < n and gpu[b] == gpu[a] and device[b] == device[a]:
-            b += 1
-        parts = np.zeros(3 * (b - a), np.int64)
-        weights = flat[a:b].copy().reshape(3 * (b - a), 2)
-        fine = (largest_remainder(of_device[a], weights[:, 0].copy(), weights[:, 1].copy(), parts) or of_device[a] == 0) and fine
-        out[a:b] = parts.reshape(b - a, 3)
-        a = b
-    return fine
-
-
-@kernel
-def _lines(
-    cost: Int64,
-    first: Int64,
-    last: Int64,
-    start: Int64,
-    gpu: Int64,
-    device: Int64,
-    gw: Int64,
-    dw: Int64,
-    flat: Int64,
-    out: Int64,
-) -> int:
-    """All lines; the number of a line whose weights are all 0, or -1."""
+def _lines(cost: Int64, first: Int64, last: Int64, start: Int64, rows: Rows, out: Int64) -> int:
+    """All lines, line k into ``out`` from row ``start[k]`` on; the number of a line whose weights are all 0, or -1."""
+    longest = 0
     for k in range(len(cost)):
-        a, b = first[k], last[k]
-        if not _line(cost[k], gpu[a:b], device[a:b], gw[a:b], dw[a:b], flat[a:b], out[start[k] : start[k + 1]]):
+        longest = max(longest, last[k] - first[k])
+    room = _make_room(longest)
+    for k in range(len(cost)):
+        if not _line(cost[k], rows, first[k], last[k], room, out, start[k]):
             return k
     return -1
 
@@ -95,12 +133,9 @@ def apportion(cost_nanos: Int64, first: Int64, last: Int64, usage: pa.Table) -> 
     line = np.repeat(np.arange(len(cost_nanos)), count)
     row = np.repeat(first - start[:-1], count) + np.arange(start[-1])
     out = np.zeros((start[-1], 3), np.int64)
-    weights = _weights(usage)
-    numbers = [usage.column(c).to_numpy().astype(np.int64) for c in ("gpu_ordinal", "device_ordinal")]
-    gpu_weight, device_weight = (
-        np.stack(wide.from_decimal_column(usage.column(c)), axis=1) for c in ("gpu_weight", "device_weight")
-    )
-    bad = _lines(cost_nanos, first, last, start, numbers[0], numbers[1], gpu_weight, device_weight, weights, out)
+    ordinals = [usage.column(c).to_numpy().astype(np.int64) for c in ("gpu_ordinal", "device_ordinal")]
+    weights = [np.stack(wide.from_decimal_column(usage.column(c)), axis=1) for c in ("gpu_weight", "device_weight")]
+    bad = _lines(cost_nanos, first, last, start, Rows(*ordinals, *weights, _weights(usage)), out)
     sums = np.add.reduceat(out.sum(axis=1), start[:-1]) if len(cost_nanos) and len(out) else np.empty(0, np.int64)
     wrong = np.flatnonzero(sums != cost_nanos) if len(sums) else np.flatnonzero(cost_nanos != 0)
     if bad >= 0 or len(wrong):
@@ -114,7 +149,7 @@ def _weights(usage: pa.Table) -> Int64:
     for at, column in enumerate(("used_byte_ms", "overhead_byte_ms", "idle_byte_ms")):
         flat[:, at, 0], flat[:, at, 1] = wide.from_decimal_column(usage.column(column))
     high, low = wide.from_decimal_column(usage.column("unmeasured_weight"))
-    host = np.asarray(usage.column("bucket").to_pylist()) == HOST_BUCKET if len(usage) else np.empty(0, np.bool_)
+    host = pc.equal(usage.column("bucket"), HOST_BUCKET).to_numpy()
     place = np.where(host, 1, 2)
     rows = np.arange(len(usage))
     some = (high > 0) | (low > 0)

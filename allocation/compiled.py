@@ -29,11 +29,20 @@ def cache_folder() -> str:
     return str(Path(config.CACHE_DIR or place) / f"kernel-{digest.hexdigest()[:16]}")
 
 
-def kernel(function: Callable[..., Any]) -> Any:  # noqa: ANN401
-    """Compiles a function of the kernel on its first call; later runs of the same source read it from the cache."""
+def _compiled(function: Callable[..., Any], **options: bool) -> Any:  # noqa: ANN401
     given = config.CACHE_DIR
     config.CACHE_DIR = cache_folder()
     try:
-        return njit(cache=True, error_model="numpy")(function)
+        return njit(cache=True, error_model="numpy", **options)(function)
     finally:
         config.CACHE_DIR = given
+
+
+def kernel(function: Callable[..., Any]) -> Any:  # noqa: ANN401
+    """Compiles a function of the kernel on its first call; later runs of the same source read it from the cache."""
+    return _compiled(function)
+
+
+def inner(function: Callable[..., Any]) -> Any:  # noqa: ANN401
+    """Compiles a function of the kernel that makes no array: references are not counted in it, which is most of its time."""
+    return _compiled(function, _nrt=False)

@@ -26,11 +26,7 @@ ROLES = {
     "pod_memory": instant.POD,
     "declared": instant.DECLARED,
 }
-LEVELS = {
-    "container": instant.CONTAINER,
-    "device": instant.DEVICE,
-    "inferred": getattr(instant, "INFERRED_LEVEL", instant.DEVICE),
-}
+LEVELS = {"container": instant.CONTAINER, "device": instant.DEVICE, "inferred": instant.INFERRED_LEVEL}
 _DEVICE_KEY = ["machine", "gpu_uuid", "instance_rank", "gpu_instance", "mig_profile"]
 _HOLDER_KEY = ["machine", "namespace", "pod", "pod_uid"]
 

@@ -8,10 +8,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from allocation.compiled import kernel
-from allocation.instant import ABSENT, DECLARED, ROWS, Series
+from allocation import board
+from allocation.agenda import PLACE_MASK, next_change
+from allocation.board import Board
+from allocation.compiled import inner
+from allocation.instant import ABSENT, DECLARED, ROWS
 from allocation.intervals import Runs
-from allocation.sweep import open_series
 
 Int64 = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
@@ -74,7 +76,7 @@ class Frame(NamedTuple):
     expected: int
 
 
-@kernel
+@inner
 def add_row(out: Output, frame: Frame, gpu: int, device: int, bucket: int, reason: int, holder: int) -> int:
     """A new row with nothing booked yet; its number."""
     r = out.count[0]
@@ -93,7 +95,7 @@ def add_row(out: Output, frame: Frame, gpu: int, device: int, bucket: int, reaso
     return r
 
 
-@kernel
+@inner
 def add_note(out: Output, frame: Frame, device: int, code: int, figures: tuple[int, int, int, int]) -> None:
     """A note about a device, or about the machine where ``device`` is ABSENT."""
     n = out.count[1]
@@ -103,52 +105,53 @@ def add_note(out: Output, frame: Frame, device: int, code: int, figures: tuple[i
         out.notes[n, 3 + k] = figures[k]
 
 
-@kernel
+@inner
+def open_range(runs: Runs, topology: Topology, desk: Board, first: int, last: int, period: tuple[int, int]) -> int:
+    """Seats the series ``first:last`` that have something to say in the period (ms); how many."""
+    known = (topology.role, topology.level, topology.includes_reserved, topology.local)
+    return board.seat_series(runs, (first, last), period, known[0], known[1], known[2], known[3], desk.series)
+
+
+@inner
+def open_device(runs: Runs, topology: Topology, desk: Board, device: int, period: tuple[int, int]) -> tuple[int, int, bool]:
+    """Seats a device's series and holders: how many series, how many holders, and whether they make it known (R9)."""
+    n = open_range(runs, topology, desk, topology.series_offsets[device], topology.series_offsets[device + 1], period)
+    known = False
+    for j in range(n):
+        known = known or (desk.series[j, board.ROLE] != ROWS and desk.series[j, board.ROLE] != DECLARED)
+    return n, board.seat_holders(desk.series, n, desk.holders, desk.rests, desk.accounts), known
+
+
+@inner
 def known_time(
-    runs: Runs, topology: Topology, first: int, last: int, start: int, end: int, observed_only: bool
-) -> tuple[int, int, int]:
-    """The union of times at which any of the series ``first:last`` makes its device known: ms, first and last instant (R9)."""
-    begins, ends = np.empty(0, np.int64), np.empty(0, np.int64)
-    size = 0
-    for fill in (False, True):
-        n = 0
-        for s in range(first, last):
-            if topology.role[s] in (ROWS, DECLARED):
-                continue
-            a, b = runs.offsets[s], runs.offsets[s + 1]
-            p = a + np.searchsorted(runs.end[a:b], start, side="right")
-            while p < b and runs.start[p] < end:
-                if not (observed_only and runs.imputed[p]):
-                    if fill:
-                        begins[n], ends[n] = max(runs.start[p], start), min(runs.end[p], end)
-                    n += 1
-                p += 1
-        size = n
-        if not fill:
-            begins, ends = np.empty(size, np.int64), np.empty(size, np.int64)
-    if size == 0:
-        return 0, ABSENT, ABSENT
-    order = np.argsort(begins, kind="mergesort")
-    total, reach = 0, begins[order[0]]
-    for i in order:
-        total += max(0, ends[i] - max(reach, begins[i]))
-        reach = max(reach, ends[i])
-    return total, begins[order[0]], reach
+    runs: Runs, topology: Topology, desk: Board, first: int, last: int, period: tuple[int, int]
+) -> tuple[int, int, int, int]:
+    """The union of times at which any of the series ``first:last`` makes its device known (R9).
+
+    Returns:
+        Observed ms, imputed ms, first and last known instant (ABSENT where nothing is known).
+    """
+    n = open_range(runs, topology, desk, first, last, period)
+    board.clear(desk)
+    count = board.start_agenda(runs.start, desk.series, n, period[0], desk.agenda)
+    observed, imputed, begin, end, t = 0, 0, ABSENT, ABSENT, period[0]
+    while t < period[1]:
+        while count > 0 and next_change(desk.agenda, count, period[0], period[1]) == t:
+            j = desk.agenda[0] & PLACE_MASK
+            before = desk.series[j, board.SIGHT]
+            count = board.turn_first(runs, desk.series, desk.agenda, count, t, period)
+            board.count_sight(desk.tally, desk.series[j, board.ROLE], before, desk.series[j, board.SIGHT])
+        after = next_change(desk.agenda, count, period[0], period[1])
+        if desk.tally[board.KNOWN] > 0:
+            observed += after - t if desk.tally[board.FRESH] > 0 else 0
+            imputed += after - t if desk.tally[board.FRESH] == 0 else 0
+            begin, end = t if begin == ABSENT else begin, after
+        t = after
+    return observed, imputed, begin, end
 
 
-@kernel
-def open_device(runs: Runs, topology: Topology, device: int, frame: Frame) -> tuple[Int64, Int64, Series]:
-    """The series of a device that have something to say in the frame, and their state."""
-    all_ids = np.arange(topology.series_offsets[device], topology.series_offsets[device + 1])
-    ids, place = open_series(runs, all_ids, frame.start, frame.end)
-    n = len(ids)
-    known = (topology.role[ids], topology.level[ids], topology.includes_reserved[ids], topology.local[ids])
-    return ids, place, Series(*known, np.zeros(n, np.bool_), np.zeros(n, np.int64), np.zeros(n, np.bool_))
-
-
-@kernel
-def book_times(runs: Runs, topology: Topology, first: int, last: int, frame: Frame, row: Int64) -> None:
+@inner
+def book_times(runs: Runs, topology: Topology, desk: Board, first: int, last: int, frame: Frame, row: Int64) -> None:
     """Known, observed and imputed time of the series ``first:last`` onto a row that no holder has (R16, R27)."""
-    known, _, _ = known_time(runs, topology, first, last, frame.start, frame.end, False)
-    observed, _, _ = known_time(runs, topology, first, last, frame.start, frame.end, True)
-    row[OBSERVED], row[IMPUTED], row[KNOWN] = observed, known - observed, known
+    observed, imputed, _, _ = known_time(runs, topology, desk, first, last, (frame.start, frame.end))
+    row[OBSERVED], row[IMPUTED], row[KNOWN] = observed, imputed, observed + imputed

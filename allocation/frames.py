@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from allocation import wide
-from allocation.compiled import kernel
+from allocation.board import LOCAL, Board, make_board
+from allocation.capacity import Limits, capacity
+from allocation.compiled import inner, kernel
 from allocation.frame_rows import (
     BASIS,
     BUCKET,
@@ -61,17 +63,27 @@ from allocation.instant import ABSENT
 from allocation.intervals import Runs
 from allocation.shares import credit
 from allocation.sweep import (
+    ACCOUNT_COLUMNS,
     BASIS_AT,
+    BUCKET_IDLE,
+    BUCKET_OVERHEAD,
+    FIRST_MS,
     IDLE_AT,
     IMPUTED_AT,
+    IMPUTED_MS,
+    LAST_MS,
+    NAIVE,
     OBSERVED_AT,
+    OBSERVED_MS,
+    OVER_BYTES,
+    OVER_MS,
     OVERHEAD_AT,
     PROPORTIONAL,
+    REPEATED_MS,
+    SUM_COLUMNS,
+    UNMAPPED_MS,
     USED_AT,
     Choice,
-    DeviceResult,
-    Limits,
-    capacity,
     sweep_device,
 )
 from allocation.times import DAY_MS
@@ -88,37 +100,40 @@ class Terms(NamedTuple):
     min_coverage: float
 
 
-@kernel
+@inner
 def _limits(topology: Topology, gpu: int, device: int) -> Limits:
     instance = topology.is_instance[device]
     reserve = ABSENT if instance else topology.reserved[gpu]
     return Limits(topology.configured[gpu], topology.nameplate[gpu], reserve, instance)
 
 
-@kernel
+@inner
 def _device(
-    runs: Runs, topology: Topology, terms: Terms, frame: Frame, gpu: int, device: int, ordinal: int, out: Output
-) -> tuple[int, int, int]:
-    """Sweeps one device and writes its rows; returns K, and the first and last known instant."""
-    ids, place, series = open_device(runs, topology, device, frame)
+    runs: Runs, topology: Topology, terms: Terms, desk: Board, frame: Frame, gpu: int, device: int, out: Output
+) -> tuple[int, int]:
+    """Sweeps one device and writes its rows; returns K (ABSENT where nothing is known) and its known time. See ``desk.sums``."""
+    period = (frame.start, frame.end)
+    n, seats, known = open_device(runs, topology, desk, device, period)
+    if not known:
+        return ABSENT, 0
     limits = _limits(topology, gpu, device)
-    h0, h1 = topology.device_holder_offsets[device], topology.device_holder_offsets[device + 1]
-    k, guess = capacity(runs, ids, place, frame.start, frame.end, series, limits, h1 - h0)
+    k, guess = capacity(runs, desk, n, seats, period, limits)
     if guess:
         add_note(out, frame, device, NOTE_GUESS, (k, 0, 0, 0))
-    period = (frame.start, frame.end)
-    result = sweep_device(runs, ids, place, period, series, h1 - h0, k, limits.reserved, terms.choice)
-    for h in range(h1 - h0):
-        if result.accounts[h, OBSERVED_AT] + result.accounts[h, IMPUTED_AT] > 0:
-            r = add_row(out, frame, gpu, device, WORKLOAD, NO_REASON, topology.device_holders[h0 + h])
-            _fill(out.rows[r], result.accounts[h])
-            out.rows[r, DEVICE_ORDINAL] = ordinal
-    _bucket_rows(out, frame, gpu, device, ordinal, result)
-    _device_notes(out, frame, device, result, k)
-    return k, result.first, result.last
+        open_device(runs, topology, desk, device, period)
+    sweep_device(runs, desk, n, seats, period, k, limits.reserved, terms.choice)
+    ordinal = device - topology.device_offsets[gpu]
+    first_holder = topology.device_holder_offsets[device]
+    for h in range(seats):
+        r = add_row(out, frame, gpu, device, WORKLOAD, NO_REASON, topology.device_holders[first_holder + desk.holders[h, LOCAL]])
+        _fill(out.rows[r], desk.accounts[h])
+        out.rows[r, DEVICE_ORDINAL] = ordinal
+    _bucket_rows(out, frame, gpu, device, ordinal, desk.sums)
+    _device_notes(out, frame, device, desk.sums, k)
+    return k, desk.sums[OBSERVED_MS] + desk.sums[IMPUTED_MS]
 
 
-@kernel
+@inner
 def _fill(row: Int64, account: Int64) -> None:
     row[USED], row[USED + 1] = account[USED_AT], account[USED_AT + 1]
     row[OVER], row[OVER + 1] = account[OVERHEAD_AT], account[OVERHEAD_AT + 1]
@@ -126,75 +141,61 @@ def _fill(row: Int64, account: Int64) -> None:
     row[OBSERVED], row[IMPUTED], row[BASIS] = account[OBSERVED_AT], account[IMPUTED_AT], account[BASIS_AT]
 
 
-@kernel
-def _bucket_rows(out: Output, frame: Frame, gpu: int, device: int, ordinal: int, result: DeviceResult) -> None:
+@inner
+def _bucket_rows(out: Output, frame: Frame, gpu: int, device: int, ordinal: int, sums: Int64) -> None:
     """Rows for idle and overhead that nobody bears; pooled idle waits on its own row until the node's holders are known."""
-    own = result.accounts[len(result.accounts) - 1]
-    idle_high, idle_low = wide.add(own[IDLE_AT], own[IDLE_AT + 1], result.pooled_high, result.pooled_low)
-    for bucket in (IDLE, OVERHEAD):
-        high = idle_high if bucket == IDLE else own[OVERHEAD_AT]
-        low = idle_low if bucket == IDLE else own[OVERHEAD_AT + 1]
-        if high == 0 and low == 0:
+    for bucket, source, column in ((IDLE, BUCKET_IDLE, FREE), (OVERHEAD, BUCKET_OVERHEAD, OVER)):
+        if sums[source] == 0 and sums[source + 1] == 0:
             continue
         r = add_row(out, frame, gpu, device, bucket, NO_REASON, ABSENT)
-        column = FREE if bucket == IDLE else OVER
-        out.rows[r, column], out.rows[r, column + 1] = high, low
-        out.rows[r, OBSERVED], out.rows[r, IMPUTED], out.rows[r, DEVICE_ORDINAL] = (
-            own[OBSERVED_AT],
-            own[IMPUTED_AT],
-            ordinal,
-        )
+        out.rows[r, column], out.rows[r, column + 1] = sums[source], sums[source + 1]
+        out.rows[r, OBSERVED], out.rows[r, IMPUTED], out.rows[r, DEVICE_ORDINAL] = sums[OBSERVED_MS], sums[IMPUTED_MS], ordinal
 
 
-@kernel
-def _device_notes(out: Output, frame: Frame, device: int, result: DeviceResult, k: int) -> None:
-    if result.over_ms:
-        add_note(out, frame, device, NOTE_OVER, (result.over_ms, result.over_bytes, k, 0))
-    if result.repeated_ms:
-        add_note(out, frame, device, NOTE_REPEATED, (result.repeated_ms, result.naive_high, result.naive_low, 0))
-    if result.unmapped_ms:
-        add_note(out, frame, device, NOTE_UNMAPPED, (result.unmapped_ms, 0, 0, 0))
+@inner
+def _device_notes(out: Output, frame: Frame, device: int, sums: Int64, k: int) -> None:
+    if sums[OVER_MS]:
+        add_note(out, frame, device, NOTE_OVER, (sums[OVER_MS], sums[OVER_BYTES], k, 0))
+    if sums[REPEATED_MS]:
+        add_note(out, frame, device, NOTE_REPEATED, (sums[REPEATED_MS], sums[NAIVE], sums[NAIVE + 1], 0))
+    if sums[UNMAPPED_MS]:
+        add_note(out, frame, device, NOTE_UNMAPPED, (sums[UNMAPPED_MS], 0, 0, 0))
 
 
-@kernel
-def _partitioned(runs: Runs, topology: Topology, terms: Terms, frame: Frame, gpu: int, out: Output, life: tuple[int, int]) -> int:
+@inner
+def _partitioned(
+    runs: Runs, topology: Topology, terms: Terms, desk: Board, frame: Frame, gpu: int, out: Output, life: tuple[int, int]
+) -> int:
     """A GPU with instances: each weighs K x life, what the partition strands is a row of its own (R23). Returns the GPU's K."""
     d0, d1 = topology.device_offsets[gpu], topology.device_offsets[gpu + 1]
     sum_high, sum_low = 0, 0
     for device in range(d0 + 1, d1):
-        known, _, _ = known_time(
-            runs,
-            topology,
-            topology.series_offsets[device],
-            topology.series_offsets[device + 1],
-            frame.start,
-            frame.end,
-            False,
-        )
-        if known == 0:
-            continue
         row = out.count[0]
-        k, first, last = _device(runs, topology, terms, frame, gpu, device, device - d0, out)
-        high, low = wide.multiply(k, last - first)
+        k, known = _device(runs, topology, terms, desk, frame, gpu, device, out)
+        if k == ABSENT:
+            continue
+        high, low = wide.multiply(k, desk.sums[LAST_MS] - desk.sums[FIRST_MS])
         sum_high, sum_low = wide.add(sum_high, sum_low, high, low)
         out.rows[row : out.count[0], DEVICE_WEIGHT] = high
         out.rows[row : out.count[0], DEVICE_WEIGHT + 1] = low
         out.rows[row : out.count[0], KNOWN] = known
-    size = _whole_size(runs, topology, frame, gpu, out, (sum_high, sum_low), life[1] - life[0])
+    size = _whole_size(runs, topology, desk, frame, gpu, out, (sum_high, sum_low), life[1] - life[0])
     high, low = wide.multiply(size, life[1] - life[0])
     if not terms.spread_stranded and wide.less(sum_high, sum_low, high, low):
         high, low = wide.subtract(high, low, sum_high, sum_low)
-        _whole_row(runs, topology, frame, gpu, out, (STRANDED, MIG_PARTITION), (high, low))
+        _whole_row(runs, topology, desk, frame, gpu, out, (STRANDED, MIG_PARTITION), (high, low))
     return size
 
 
-@kernel
-def _whole_size(runs: Runs, topology: Topology, frame: Frame, gpu: int, out: Output, weights: tuple[int, int], life: int) -> int:
+@inner
+def _whole_size(
+    runs: Runs, topology: Topology, desk: Board, frame: Frame, gpu: int, out: Output, weights: tuple[int, int], life: int
+) -> int:
     """K of a partitioned GPU: from its own rows or the configuration, else what its instances fill."""
     device = topology.device_offsets[gpu]
-    ids, place, series = open_device(runs, topology, device, frame)
-    holders = topology.device_holder_offsets[device + 1] - topology.device_holder_offsets[device]
-    k, guess = capacity(runs, ids, place, frame.start, frame.end, series, _limits(topology, gpu, device), holders)
+    period = (frame.start, frame.end)
+    n, seats, _ = open_device(runs, topology, desk, device, period)
+    k, guess = capacity(runs, desk, n, seats, period, _limits(topology, gpu, device))
     if not guess:
         return k
     _, average, _, _ = wide.scale(weights[0], weights[1], 0, 1, 0, life)
@@ -202,10 +203,11 @@ def _whole_size(runs: Runs, topology: Topology, frame: Frame, gpu: int, out: Out
     return max(average, 1)
 
 
-@kernel
+@inner
 def _whole_row(
-    runs: Runs, topology: Topology, frame: Frame, gpu: int, out: Output, what: tuple[int, int], weight: tuple[int, int]
-) -> None:
+    runs: Runs, topology: Topology, desk: Board, frame: Frame, gpu: int, out: Output, what: tuple[int, int],
+    weight: tuple[int, int],
+) -> None:  # fmt: skip
     """A row for the whole card beside its instances: stranded memory, or time of which nothing is known."""
     d0, d1 = topology.device_offsets[gpu], topology.device_offsets[gpu + 1]
     first, last = topology.series_offsets[d0], topology.series_offsets[d1]
@@ -215,39 +217,50 @@ def _whole_row(
     row[DEVICE_WEIGHT], row[DEVICE_WEIGHT + 1] = weight
     column = FREE if what[0] == STRANDED else UNMEASURED
     row[column], row[column + 1] = weight
-    book_times(runs, topology, first, last, frame, row)
+    book_times(runs, topology, desk, first, last, frame, row)
 
 
-@kernel
-def _gpu(runs: Runs, topology: Topology, terms: Terms, frame: Frame, gpu: int, out: Output) -> int:
+@inner
+def _gpu(runs: Runs, topology: Topology, terms: Terms, desk: Board, frame: Frame, gpu: int, out: Output) -> int:
     """Writes the rows of one GPU; returns its K, or ABSENT where nothing is known of it in the frame."""
     d0, d1 = topology.device_offsets[gpu], topology.device_offsets[gpu + 1]
-    s0, s1 = topology.series_offsets[d0], topology.series_offsets[d1]
-    known, first, last = known_time(runs, topology, s0, s1, frame.start, frame.end, False)
-    if known == 0:
-        return ABSENT
-    split, _, _ = known_time(runs, topology, topology.series_offsets[d0 + 1], s1, frame.start, frame.end, False)
-    low_coverage = known < frame.expected * terms.min_coverage
+    if d1 > d0 + 1:
+        s1 = topology.series_offsets[d1]
+        _, _, first, _ = known_time(runs, topology, desk, topology.series_offsets[d0 + 1], s1, (frame.start, frame.end))
+        if first != ABSENT:
+            return _card(runs, topology, terms, desk, frame, gpu, out)
     row = out.count[0]
-    if split > 0:
-        k = _partitioned(runs, topology, terms, frame, gpu, out, (first, last))
-        if low_coverage:
-            _unknown_of_card(runs, topology, frame, gpu, out, row, known)
-    else:
-        k, _, _ = _device(runs, topology, terms, frame, gpu, d0, 0, out)
-        if low_coverage:
-            r = add_row(out, frame, gpu, d0, UNALLOCATED, UNKNOWN_TIME, ABSENT)
-            out.rows[r, UNMEASURED], out.rows[r, UNMEASURED + 1] = wide.multiply(k, frame.expected - known)
-            book_times(runs, topology, s0, s1, frame, out.rows[r])
-        out.rows[row : out.count[0], DEVICE_WEIGHT + 1] = 1
-        out.rows[row : out.count[0], KNOWN] = known
-    if low_coverage:
+    k, known = _device(runs, topology, terms, desk, frame, gpu, d0, out)
+    if k == ABSENT:
+        return ABSENT
+    if known < frame.expected * terms.min_coverage:
+        r = add_row(out, frame, gpu, d0, UNALLOCATED, UNKNOWN_TIME, ABSENT)
+        out.rows[r, UNMEASURED], out.rows[r, UNMEASURED + 1] = wide.multiply(k, frame.expected - known)
+        out.rows[r, OBSERVED], out.rows[r, IMPUTED] = desk.sums[OBSERVED_MS], desk.sums[IMPUTED_MS]
+        add_note(out, frame, d0, NOTE_LOW, (known, frame.expected, 0, 0))
+    out.rows[row : out.count[0], DEVICE_WEIGHT + 1] = 1
+    out.rows[row : out.count[0], KNOWN] = known
+    return k
+
+
+@inner
+def _card(runs: Runs, topology: Topology, terms: Terms, desk: Board, frame: Frame, gpu: int, out: Output) -> int:
+    """Writes the rows of a GPU that is partitioned in the frame; returns its K."""
+    d0, d1 = topology.device_offsets[gpu], topology.device_offsets[gpu + 1]
+    s0, s1 = topology.series_offsets[d0], topology.series_offsets[d1]
+    observed, imputed, first, last = known_time(runs, topology, desk, s0, s1, (frame.start, frame.end))
+    known, row = observed + imputed, out.count[0]
+    k = _partitioned(runs, topology, terms, desk, frame, gpu, out, (first, last))
+    if known < frame.expected * terms.min_coverage:
+        _unknown_of_card(runs, topology, desk, frame, gpu, out, row, known)
         add_note(out, frame, d0, NOTE_LOW, (known, frame.expected, 0, 0))
     return k
 
 
-@kernel
-def _unknown_of_card(runs: Runs, topology: Topology, frame: Frame, gpu: int, out: Output, first_row: int, known: int) -> None:
+@inner
+def _unknown_of_card(
+    runs: Runs, topology: Topology, desk: Board, frame: Frame, gpu: int, out: Output, first_row: int, known: int
+) -> None:
     """The row for the unknown time of a partitioned card: (expected - known) / expected of the card, exactly.
 
     The card's other weights are multiplied by its known time, and their sum by the unknown time weighs that row.
@@ -260,10 +273,10 @@ def _unknown_of_card(runs: Runs, topology: Topology, frame: Frame, gpu: int, out
             before = row[DEVICE_ORDINAL]
         row[DEVICE_WEIGHT], row[DEVICE_WEIGHT + 1] = wide.times(row[DEVICE_WEIGHT], row[DEVICE_WEIGHT + 1], known)
     weight = wide.times(sum_high, sum_low, frame.expected - known)
-    _whole_row(runs, topology, frame, gpu, out, (UNALLOCATED, UNKNOWN_TIME), weight)
+    _whole_row(runs, topology, desk, frame, gpu, out, (UNALLOCATED, UNKNOWN_TIME), weight)
 
 
-@kernel
+@inner
 def _seen(topology: Topology, gpu: int, frame: Frame) -> bool:
     """Whether the GPU had a sample in a UTC day that the frame touches (R17, R18)."""
     for k in range(topology.day_offsets[gpu], topology.day_offsets[gpu + 1]):
@@ -272,7 +285,7 @@ def _seen(topology: Topology, gpu: int, frame: Frame) -> bool:
     return False
 
 
-@kernel
+@inner
 def _missing(topology: Topology, frame: Frame, sizes: Int64, out: Output) -> int:
     """Rows for GPUs that must exist and of which nothing is known: by uuid where seen that day, else without one.
 
@@ -280,8 +293,9 @@ def _missing(topology: Topology, frame: Frame, sizes: Int64, out: Output) -> int
     """
     g0, g1 = topology.gpu_offsets[frame.machine], topology.gpu_offsets[frame.machine + 1]
     count = topology.gpu_count[frame.machine]
-    found = np.sum(sizes > 0)
-    size = np.max(sizes) if found > 0 else _fallback_size(topology, g0, g1)
+    found, size, _ = _known_sizes(sizes)
+    if found == 0:
+        size = _fallback_size(topology, g0, g1)
     missing = count - found if count > 0 else g1 - g0
     if count > 0 and found > count:
         add_note(out, frame, ABSENT, NOTE_MORE, (found, count, 0, 0))
@@ -298,7 +312,18 @@ def _missing(topology: Topology, frame: Frame, sizes: Int64, out: Output) -> int
     return int(written * size)
 
 
-@kernel
+@inner
+def _known_sizes(sizes: Int64) -> tuple[int, int, int]:
+    """How many GPUs are known, the largest K of them, and the sum."""
+    found, largest, total = 0, 0, 0
+    for size in sizes:
+        found += size > 0
+        largest = max(largest, size)
+        total += size
+    return found, largest, total
+
+
+@inner
 def _fallback_size(topology: Topology, g0: int, g1: int) -> int:
     for g in range(g0, g1):
         for size in (topology.configured[g], topology.nameplate[g]):
@@ -307,15 +332,17 @@ def _fallback_size(topology: Topology, g0: int, g1: int) -> int:
     return 1
 
 
-@kernel
+@inner
 def _missing_row(out: Output, frame: Frame, gpu: int, device: int, ordinal: int, size: int) -> None:
     r = add_row(out, frame, gpu, device, UNALLOCATED, GPU_WITHOUT_METRICS, ABSENT)
     row = out.rows[r]
     row[GPU_ORDINAL], row[GPU_WEIGHT + 1], row[DEVICE_WEIGHT + 1], row[UNMEASURED + 1] = ordinal, size, 1, 1
 
 
-@kernel
-def _apply_gpu_share(runs: Runs, topology: Topology, terms: Terms, frame: Frame, first_row: int, total: int, out: Output) -> None:
+@inner
+def _apply_gpu_share(
+    runs: Runs, topology: Topology, terms: Terms, desk: Board, frame: Frame, first_row: int, total: int, out: Output
+) -> None:
     """Leaves a part of the node's price to the host: GPUs weigh K x share, the host what is left of their sum."""
     for r in range(first_row, out.count[0]):
         out.rows[r, GPU_WEIGHT], out.rows[r, GPU_WEIGHT + 1] = wide.multiply(out.rows[r, GPU_WEIGHT + 1], terms.gpu_share_ppb)
@@ -325,7 +352,7 @@ def _apply_gpu_share(runs: Runs, topology: Topology, terms: Terms, frame: Frame,
     row = out.rows[r]
     row[GPU_ORDINAL], row[DEVICE_WEIGHT + 1], row[UNMEASURED + 1] = LAST_ORDINAL, 1, 1
     row[GPU_WEIGHT], row[GPU_WEIGHT + 1] = wide.multiply(total, 10**9 - terms.gpu_share_ppb)
-    book_times(runs, topology, s0, s1, frame, row)
+    book_times(runs, topology, desk, s0, s1, frame, row)
 
 
 @kernel
@@ -374,7 +401,7 @@ def _share_pool(
 
 
 @kernel
-def sweep_frame(runs: Runs, topology: Topology, terms: Terms, frame: Frame, out: Output) -> None:
+def sweep_frame(runs: Runs, topology: Topology, terms: Terms, desk: Board, frame: Frame, out: Output) -> None:
     """All rows of one period of one machine."""
     g0, g1 = topology.gpu_offsets[frame.machine], topology.gpu_offsets[frame.machine + 1]
     first_row = out.count[0]
@@ -383,26 +410,40 @@ def sweep_frame(runs: Runs, topology: Topology, terms: Terms, frame: Frame, out:
     for g in range(g0, g1):
         seen = seen or _seen(topology, g, frame)
         row = out.count[0]
-        k = _gpu(runs, topology, terms, frame, g, out)
+        k = _gpu(runs, topology, terms, desk, frame, g, out)
         if k != ABSENT:
             sizes[g - g0] = k
             out.rows[row : out.count[0], GPU_WEIGHT + 1] = k
             out.rows[row : out.count[0], GPU_ORDINAL] = g - g0
-    if not seen and np.sum(sizes) == 0:
+    if not seen and _known_sizes(sizes)[0] == 0:
         r = add_row(out, frame, ABSENT, ABSENT, UNALLOCATED, NODE_WITHOUT_METRICS, ABSENT)
         out.rows[r, GPU_WEIGHT + 1], out.rows[r, DEVICE_WEIGHT + 1], out.rows[r, UNMEASURED + 1] = 1, 1, 1
         add_note(out, frame, ABSENT, NOTE_NODE, (0, 0, 0, 0))
         return
     if terms.choice.idle == PROPORTIONAL:
         _pool_idle(topology, frame, first_row, out)
-    total = np.sum(sizes) + _missing(topology, frame, sizes, out)
+    total = _known_sizes(sizes)[2] + _missing(topology, frame, sizes, out)
     if terms.gpu_share_ppb < 10**9:
-        _apply_gpu_share(runs, topology, terms, frame, first_row, total, out)
+        _apply_gpu_share(runs, topology, terms, desk, frame, first_row, total, out)
+
+
+@kernel
+def _desk(topology: Topology) -> Board:
+    """A board with room for any machine's series and any device's holders."""
+    series, holders = 0, 0
+    for machine in range(len(topology.gpu_offsets) - 1):
+        first = topology.device_offsets[topology.gpu_offsets[machine]]
+        last = topology.device_offsets[topology.gpu_offsets[machine + 1]]
+        series = max(series, topology.series_offsets[last] - topology.series_offsets[first])
+    for device in range(len(topology.device_holder_offsets) - 1):
+        holders = max(holders, topology.device_holder_offsets[device + 1] - topology.device_holder_offsets[device])
+    return make_board(series, holders, ACCOUNT_COLUMNS, SUM_COLUMNS)
 
 
 @kernel
 def sweep_frames(runs: Runs, topology: Topology, terms: Terms, frames: Int64, out: Output) -> None:
     """All frames; ``frames`` has columns machine, start, end, expected (ms)."""
+    desk = _desk(topology)
     for f in range(len(frames)):
         frame = Frame(f, frames[f, 0], frames[f, 1], frames[f, 2], frames[f, 3])
-        sweep_frame(runs, topology, terms, frame, out)
+        sweep_frame(runs, topology, terms, desk, frame, out)

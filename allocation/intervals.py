@@ -40,10 +40,15 @@ class Reports(NamedTuple):
 
 
 @kernel
-def _first_after(ts: Int64, a: int, b: int, t: int) -> int:
-    """The first timestamp above t in ``ts[a:b]``, or NEVER."""
-    k = a + np.searchsorted(ts[a:b], t, side="right")
-    return ts[k] if k < b else NEVER
+def first_above(sorted_times: Int64, a: int, b: int, t: int) -> int:
+    """The first place in ``a:b`` whose time is above t, or b."""
+    while a < b:
+        middle = (a + b) >> 1
+        if sorted_times[middle] > t:
+            b = middle
+        else:
+            a = middle + 1
+    return a
 
 
 @kernel
@@ -54,29 +59,19 @@ def _next_report(offsets: Int64, ts: Int64, reports: Reports, s: int, t: int, po
     for k in range(reports.offsets[f], reports.offsets[f + 1]):
         m = reports.members[k]
         if m != s and (reports.is_pod[m] or not pods_only):
-            first = min(first, _first_after(ts, offsets[m], offsets[m + 1], t))
+            place = first_above(ts, offsets[m], offsets[m + 1], t)
+            if place < offsets[m + 1]:
+                first = min(first, ts[place])
     return first
 
 
 @kernel
-def _emit(
-    start: Int64,
-    end: Int64,
-    value: Int64,
-    imputed: npt.NDArray[np.bool_],
-    first: int,
-    n: int,
-    run: tuple[int, int, int, bool],
-) -> int:
-    """Appends a run, or lengthens the last one; the new count."""
-    a, b, v, bridged = run
-    if b <= a:
-        return n
-    if n > first and end[n - 1] == a and value[n - 1] == v and imputed[n - 1] == bridged:
-        end[n - 1] = b
-        return n
-    start[n], end[n], value[n], imputed[n] = a, b, v, bridged
-    return n + 1
+def _last_of_level(ts: Int64, values: Int64, i: int, stop: int, max_hold: int) -> int:
+    """The last sample up to which the value of sample i goes on, each sample within ``max_hold`` of the one before."""
+    value = values[i]
+    while i + 1 < stop and values[i + 1] == value and ts[i + 1] - ts[i] <= max_hold:
+        i += 1
+    return i
 
 
 @kernel
@@ -98,14 +93,19 @@ def hold(offsets: Int64, ts: Int64, values: Int64, reports: Reports, alive: Int6
     run_offsets = np.zeros(len(offsets), np.int64)
     n = 0
     for s in range(len(offsets) - 1):
-        first = n
         low, high = alive[s, 0], alive[s, 1]
-        for i in range(offsets[s], offsets[s + 1]):
-            t = ts[i]
-            after = ts[i + 1] if i + 1 < offsets[s + 1] else NEVER
-            held, bridged = _reach(offsets, ts, reports, s, t, after, max_hold, max_gap)
-            n = _emit(start, end, value, imputed, first, n, (max(t, low), min(held, high), values[i], False))
-            n = _emit(start, end, value, imputed, first, n, (max(held, low), min(bridged, high), values[i], True))
+        i, stop = offsets[s], offsets[s + 1]
+        while i < stop:
+            last = _last_of_level(ts, values, i, stop, max_hold)
+            after = ts[last + 1] if last + 1 < stop else NEVER
+            held, bridged = after, after
+            if after - ts[last] > max_hold:
+                held, bridged = _reach(offsets, ts, reports, s, ts[last], after, max_hold, max_gap)
+            for a, b, guessed in ((ts[i], held, False), (held, bridged, True)):
+                if max(a, low) < min(b, high):
+                    start[n], end[n], value[n], imputed[n] = max(a, low), min(b, high), values[i], guessed
+                    n += 1
+            i = last + 1
         run_offsets[s + 1] = n
     return Runs(run_offsets, start[:n].copy(), end[:n].copy(), value[:n].copy(), imputed[:n].copy())
 
@@ -114,16 +114,13 @@ def hold(offsets: Int64, ts: Int64, values: Int64, reports: Reports, alive: Int6
 def _reach(
     offsets: Int64, ts: Int64, reports: Reports, s: int, t: int, after: int, max_hold: int, max_gap: int
 ) -> tuple[int, int]:
-    """Until when the sample at t holds, and until when its gap is bridged (the same where it is not)."""
-    gap = after - t
-    if gap <= max_hold:
-        return after, after
+    """Until when the sample at t, which the next one does not follow in time, holds, and until when its gap is bridged."""
     if reports.yields[s]:
         pods = _next_report(offsets, ts, reports, s, t, True)
         if pods < after:
             held = min(t + max_hold, pods)
             return held, held
-    if gap <= max_gap:
+    if after - t <= max_gap:
         return t + max_hold, after
     held = min(t + max_hold, _next_report(offsets, ts, reports, s, t, False))
     return held, held

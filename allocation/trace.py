@@ -11,15 +11,32 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from allocation import instant, wide
+from allocation import board, instant, wide
+from allocation.board import Board, make_board
 from allocation.compiled import kernel
-from allocation.devices import ROLES, Shard
-from allocation.frame_rows import Frame, Topology, known_time, open_device
+from allocation.devices import LEVELS, ROLES, Shard
+from allocation.frame_rows import Topology, known_time, open_device
 from allocation.held import held
-from allocation.instant import ABSENT, Series
+from allocation.instant import ABSENT
 from allocation.intervals import Runs
 from allocation.policy import Policy
-from allocation.sweep import IDLE_AT, IMPUTED_AT, OBSERVED_AT, OVERHEAD_AT, USED_AT, Choice, sweep_device
+from allocation.sweep import (
+    ACCOUNT_COLUMNS,
+    BASIS_AT,
+    BUCKET_IDLE,
+    BUCKET_OVERHEAD,
+    IDLE_AT,
+    IMPUTED_AT,
+    IMPUTED_MS,
+    OBSERVED_AT,
+    OBSERVED_MS,
+    OVERHEAD_AT,
+    SUM_COLUMNS,
+    USED_AT,
+    Choice,
+    State,
+    sweep_device,
+)
 from allocation.usage import BASES, terms_of
 
 Int64 = npt.NDArray[np.int64]
@@ -33,7 +50,10 @@ _STATE = (
 ) = range(len(_STATE))  # fmt: skip
 _BOOKED = ("used_byte_ms", "overhead_byte_ms", "idle_byte_ms")
 _PARTS = ("", "bucket_", "device_")
+_ACCOUNTS = (USED_AT, OVERHEAD_AT, IDLE_AT)
+_BUCKETS = (ABSENT, BUCKET_OVERHEAD, BUCKET_IDLE)
 _ROLE_NAMES = {number: name for name, number in ROLES.items()} | {instant.ROWS: "rows"}
+_LEVEL_NAMES = {number: name for name, number in LEVELS.items()}
 
 
 @dataclass(frozen=True)
@@ -92,8 +112,7 @@ def holder_of(book: Book, device: int, namespace: str, pod: str, pod_uid: str) -
 
 def known_ms_of(book: Book, device: int, period: tuple[int, int]) -> int:
     """How much of the period is known of the device, ms (R9)."""
-    first, last = book.shard.topology.series_offsets[device : device + 2]
-    return int(known_time(book.runs, book.shard.topology, first, last, period[0], period[1], False)[0])
+    return int(_known_ms(book.runs, book.shard.topology, device, period))
 
 
 def slices_of(book: Book, device: int, period: tuple[int, int], capacity_bytes: int, holder: int) -> Slices:
@@ -130,35 +149,20 @@ def _cuts(runs: Runs, topology: Topology, device: int, period: tuple[int, int]) 
 
 
 @kernel
-def _show(runs: Runs, ids: Int64, t: int, series: Series) -> None:
-    """Sets what every series shows at t."""
-    for j in range(len(ids)):
-        a, b = runs.offsets[ids[j]], runs.offsets[ids[j] + 1]
-        p = a + np.searchsorted(runs.end[a:b], t, side="right")
-        series.active[j] = p < b and runs.start[p] <= t
-        if series.active[j]:
-            series.value[j], series.imputed[j] = runs.value[p], runs.imputed[p]
+def _room(topology: Topology, device: int) -> Board:
+    """A board with room for all of the device's series and holders."""
+    series = topology.series_offsets[device + 1] - topology.series_offsets[device]
+    holders = topology.device_holder_offsets[device + 1] - topology.device_holder_offsets[device]
+    desk: Board = make_board(series, holders, ACCOUNT_COLUMNS, SUM_COLUMNS)
+    return desk
 
 
 @kernel
-def _tell(series: Series, holders: int, k: int, reserve: int, holder: int, row: Int64) -> None:
-    """The state at an instant, by the rules of ``instant``."""
-    device = instant.device_values(series)
-    reserved = instant.reserved_now(device, k, reserve)
-    used = instant.used_now(device, reserved)
-    pods = instant.holders_now(series, holders, used if device.used != ABSENT else ABSENT)
-    split = instant.split_now(pods, device, used)
-    size = min(split.size, k - reserved)
-    row[_U], row[_R], row[_CLAIMED], row[_S], row[_N] = used, reserved, split.size, size, len(pods.who)
-    row[_X] = min(max(used - size, 0), k - reserved - size) if used != ABSENT else 0
-    row[_OTHERS], row[_WEIGHTS] = 0, split.total
-    if len(pods.who):
-        row[_BASIS], row[_REPEATED], row[_UNMAPPED] = split.basis, split.repeated, split.unmapped
-    for i in range(len(pods.who)):
-        if pods.who[i] == holder:
-            row[_M], row[_DECLARED], row[_WEIGHT] = pods.memory[i], pods.declared[i], split.weights[i]
-        else:
-            row[_OTHERS] += pods.memory[i]
+def _known_ms(runs: Runs, topology: Topology, device: int, period: tuple[int, int]) -> int:
+    first, last = topology.series_offsets[device], topology.series_offsets[device + 1]
+    observed, imputed, _, _ = known_time(runs, topology, _room(topology, device), first, last, period)
+    known: int = observed + imputed
+    return known
 
 
 @kernel
@@ -168,37 +172,75 @@ def _ask(
 ) -> None:  # fmt: skip
     """State and byte-time of every slice; ``figures`` are K, the configured reserve, and the asked holder."""
     k, reserve, holder = figures
-    holders = topology.device_holder_offsets[device + 1] - topology.device_holder_offsets[device]
+    desk = _room(topology, device)
     for i in range(len(cuts) - 1):
-        t, end = cuts[i], cuts[i + 1]
-        ids, place, series = open_device(runs, topology, device, Frame(0, 0, t, end, end - t))
-        result = sweep_device(runs, ids, place, (t, end), series, holders, k, reserve, choice)
-        own = result.accounts[holders]
-        state[i, _KNOWN] = own[OBSERVED_AT] + own[IMPUTED_AT] > 0
-        who = holders if holder == ABSENT else holder
-        state[i, _OBSERVED], state[i, _IMPUTED] = result.accounts[who, OBSERVED_AT], result.accounts[who, IMPUTED_AT]
-        if state[i, _KNOWN] == 0:
-            continue
-        _show(runs, ids, t, series)
-        _tell(series, holders, k, reserve, holder, state[i])
-        _book(result.accounts, result.pooled_high, result.pooled_low, holder, booked[i])
+        period = (cuts[i], cuts[i + 1])
+        n, seats, _ = open_device(runs, topology, desk, device, period)
+        now = sweep_device(runs, desk, n, seats, period, k, reserve, choice)
+        seat = _seat_of(desk, seats, holder)
+        _tell_time(desk, seat, holder == ABSENT, state[i])
+        if state[i, _KNOWN]:
+            _tell(desk, now, k, state[i])
+            _tell_holder(desk, seats, seat, state[i])
+            _book(desk, seat, booked[i])
 
 
 @kernel
-def _book(accounts: Int64, pooled_high: int, pooled_low: int, holder: int, booked: Int64) -> None:
-    """One slice's accounts: the holder's, the bucket's (with the idle that the node's holders will share), and their sum."""
-    last = len(accounts) - 1
-    for h in range(len(accounts)):
-        for kind in range(3):
-            column = (USED_AT, OVERHEAD_AT, IDLE_AT)[kind]
-            high, low = accounts[h, column], accounts[h, column + 1]
-            if h == last and column == IDLE_AT:
-                high, low = wide.add(high, low, pooled_high, pooled_low)
-            if h == holder:
-                booked[kind, 0], booked[kind, 1] = high, low
-            if h == last:
-                booked[3 + kind, 0], booked[3 + kind, 1] = high, low
-            booked[6 + kind, 0], booked[6 + kind, 1] = wide.add(booked[6 + kind, 0], booked[6 + kind, 1], high, low)
+def _seat_of(desk: Board, seats: int, holder: int) -> int:
+    """Where the asked holder sits, or ABSENT."""
+    for h in range(seats):
+        if desk.holders[h, board.LOCAL] == holder:
+            return h
+    return ABSENT
+
+
+@kernel
+def _tell_time(desk: Board, seat: int, of_device: bool, row: Int64) -> None:
+    """Whether the device is known in the slice, and the time observed and imputed: of the device, or of who sits at ``seat``."""
+    observed, imputed = desk.sums[OBSERVED_MS], desk.sums[IMPUTED_MS]
+    row[_KNOWN], row[_OBSERVED], row[_IMPUTED] = observed + imputed > 0, 0, 0
+    if of_device:
+        row[_OBSERVED], row[_IMPUTED] = observed, imputed
+    elif seat != ABSENT:
+        row[_OBSERVED], row[_IMPUTED] = desk.accounts[seat, OBSERVED_AT], desk.accounts[seat, IMPUTED_AT]
+
+
+@kernel
+def _tell(desk: Board, now: State, k: int, row: Int64) -> None:
+    """The device's state. Where S is 0 the sweep keeps no X apart from the idle; then X is all of U that has room beside R."""
+    row[_U], row[_R], row[_CLAIMED], row[_S] = now.used, now.reserved, now.parts.claimed, now.parts.used
+    row[_X] = now.parts.overhead - now.reserved if now.parts.used > 0 else min(max(now.used, 0), k - now.reserved)
+    row[_N], row[_WEIGHTS], row[_OTHERS] = desk.tally[board.HOLDERS], now.split.total, desk.tally[board.MEMORY_SUM]
+    if row[_N] > 0:
+        row[_REPEATED], row[_UNMAPPED] = now.split.repeated, now.split.unmapped
+
+
+@kernel
+def _tell_holder(desk: Board, seats: int, seat: int, row: Int64) -> None:
+    """The asked holder's own state, and how sure it is; of all holders the weakest where it is not among them."""
+    if seat == ABSENT:
+        for h in range(seats):
+            row[_BASIS] = max(row[_BASIS], desk.accounts[h, BASIS_AT])
+        return
+    own = desk.holders[seat]
+    row[_M], row[_DECLARED], row[_WEIGHT] = own[board.MEMORY], own[board.ASKED], own[board.WEIGHT]
+    row[_OTHERS] -= own[board.MEMORY]
+    row[_BASIS] = desk.accounts[seat, BASIS_AT]
+
+
+@kernel
+def _book(desk: Board, seat: int, booked: Int64) -> None:
+    """One slice's byte-ms: the holder's, the bucket's (with the idle that the node's holders will share), and of all together."""
+    last = len(desk.accounts) - 1
+    for kind in range(len(_ACCOUNTS)):
+        column, bucket = _ACCOUNTS[kind], _BUCKETS[kind]
+        if seat != ABSENT:
+            booked[kind, 0], booked[kind, 1] = desk.accounts[seat, column], desk.accounts[seat, column + 1]
+        high, low = desk.accounts[last, column], desk.accounts[last, column + 1]
+        if bucket != ABSENT:
+            booked[3 + kind, 0], booked[3 + kind, 1] = desk.sums[bucket], desk.sums[bucket + 1]
+            high, low = wide.add(high, low, desk.sums[bucket], desk.sums[bucket + 1])
+        booked[6 + kind, 0], booked[6 + kind, 1] = high, low
 
 
 def _samples(book: Book, device: int, holder: int, cuts: Int64) -> pd.DataFrame:
@@ -229,7 +271,7 @@ def _of_series(book: Book, s: int, cuts: Int64) -> pd.DataFrame:
         {
             "slice": active,
             "role": _ROLE_NAMES[int(shard.topology.role[s])],
-            "level": ("container", "device", "inferred")[int(shard.topology.level[s])],
+            "level": _LEVEL_NAMES[int(shard.topology.level[s])],
             "metric": shard.series.metric.iloc[s],
             "container": shard.series.container.iloc[s],
             "sample_ms": ts[place],

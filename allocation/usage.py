@@ -24,8 +24,8 @@ from allocation.view import gib
 Int64 = npt.NDArray[np.int64]
 BUCKETS = ("workload", "idle", "overhead", "stranded", "host", "unallocated")
 REASONS = (None, "gpu_without_metrics", "node_without_metrics", "unknown_time", "mig_partition", "gpu_share")
-BASES = ("exclusive", "measured", "estimated_requests", "estimated_even", "none", "mig")
-_NONE, _MIG = 4, 5
+BASES = ("exclusive", "measured", "estimated_requests", "estimated_even", "inferred", "none", "mig")
+_NONE, _MIG = 5, 6
 _POLICIES = {"proportional": PROPORTIONAL, "even": EVEN, "separate": SEPARATE, "holder": HOLDER}
 
 

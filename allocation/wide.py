@@ -7,52 +7,62 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from allocation.compiled import kernel
+from allocation.compiled import inner
 
 BITS = 62
 MASK = (1 << BITS) - 1
 HALF = 31
 HALF_MASK = (1 << HALF) - 1
 FLOAT_EXACT = 1 << 53
+SMALL = 1 << 50
 
 Int64 = npt.NDArray[np.int64]
 
 
-@kernel
+@inner
 def add(ah: int, al: int, bh: int, bl: int) -> tuple[int, int]:
     """The sum of two wide numbers."""
     low = al + bl
     return ah + bh + (low >> BITS), low & MASK
 
 
-@kernel
+@inner
 def subtract(ah: int, al: int, bh: int, bl: int) -> tuple[int, int]:
     """The difference a - b for a >= b."""
     low = al - bl
     return ah - bh + (low >> BITS), low & MASK
 
 
-@kernel
+@inner
 def less(ah: int, al: int, bh: int, bl: int) -> bool:
     """Whether a < b."""
     return ah < bh or (ah == bh and al < bl)
 
 
-@kernel
+@inner
 def multiply(a: int, b: int) -> tuple[int, int]:
     """The product of a < 2**62 and b < 2**31, for example bytes and milliseconds."""
     upper = (a >> HALF) * b
     return add(upper >> HALF, (upper << HALF) & MASK, 0, (a & HALF_MASK) * b)
 
 
-@kernel
+@inner
 def times(high: int, low: int, b: int) -> tuple[int, int]:
     """A wide number below 2**90 times b < 2**31."""
     ph, pl = multiply(low, b)
     return high * b + ph, pl
 
 
-@kernel
+@inner
+def product(high: int, low: int, b: int) -> tuple[int, int]:
+    """A wide number times b < 2**62, where the product is a wide number."""
+    ph, pl = multiply(b, low & HALF_MASK)
+    uh, ul = multiply(b, low >> HALF)
+    ph, pl = add(ph, pl, (uh << HALF) | (ul >> HALF), (ul << HALF) & MASK)
+    return ph + high * b, pl
+
+
+@inner
 def scale_word(c: int, w: int, total: int) -> tuple[int, int]:
     """``divmod(c * w, total)`` for 0 <= w <= total < 2**53 and 0 <= c < 2**63.
 
@@ -71,7 +81,24 @@ def scale_word(c: int, w: int, total: int) -> tuple[int, int]:
     return whole * w + q, r
 
 
-@kernel
+@inner
+def scale_small(c: int, w: int, total: int) -> tuple[int, int]:
+    """``divmod(c * w, total)`` for 0 <= w <= total < 2**61 and 0 <= c < 2**50.
+
+    The estimate by floats is off by less than 2, so that the wrapped residual is the true one.
+    """
+    q = int(float(c) * float(w) / float(total))
+    r = c * w - q * total
+    while r < 0:
+        r += total
+        q -= 1
+    while r >= total:
+        r -= total
+        q += 1
+    return q, r
+
+
+@inner
 def scale(ch: int, cl: int, wh: int, wl: int, th: int, tl: int) -> tuple[int, int, int, int]:
     """Quotient and remainder of c * w / t for wide c, w <= t < 2**122, bit by bit."""
     qh, ql, rh, rl = 0, 0, 0, 0

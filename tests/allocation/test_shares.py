@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from allocation.shares import divide_groups, largest_remainder, share_out
+from allocation.meters import advance, share
+from allocation.shares import divide_groups, largest_remainder, settle
 from tests.strategies import COSTS
 
 WEIGHTS = st.one_of(
@@ -63,14 +64,22 @@ def test_groups_are_divided_each_on_its_own(groups: list[tuple[int, list[int]]])
     assert got.tolist() == [p for cost, weights in groups for p in reference(cost, weights)]
 
 
-@given(st.integers(0, 2**50), st.integers(1, 90_000_000), st.lists(st.integers(1, 2**50), min_size=1, max_size=6), st.booleans())
-def test_byte_time_at_an_instant_is_shared_whole(size: int, dt: int, weights: list[int], even: bool) -> None:
-    account = np.zeros((len(weights), 4), np.int64)
-    total = 0 if even else sum(weights)
-    share_out(size, dt, np.array(weights), np.arange(len(weights)), total, account, 2)
-    got = [int(h) * 2**62 + int(n) for h, n in account[:, 2:]]
-    assert sum(got) == size * dt
+STRETCHES = st.lists(st.tuples(st.integers(0, 2**50), st.integers(1, 90_000_000)), min_size=1, max_size=6)
+
+
+@given(STRETCHES, st.lists(st.integers(1, 2**50), min_size=1, max_size=6), st.booleans())
+def test_byte_time_of_stretches_is_shared_whole(stretches: list[tuple[int, int]], weights: list[int], even: bool) -> None:
     wanted = [1] * len(weights) if even else weights
-    for part, weight in zip(got, wanted, strict=True):
-        assert abs(part * sum(wanted) - size * dt * weight) < 2 * sum(wanted)
+    whole, part = np.zeros((1, 2), np.int64), np.zeros(1)
+    for size, dt in stretches:
+        advance(whole, part, 0, size, dt, sum(wanted))
+    account, rests = np.zeros((len(weights), 4), np.int64), np.zeros(len(weights))
+    for h, weight in enumerate(wanted):
+        account[h, 2], account[h, 3], rests[h] = share(weight, int(whole[0, 0]), int(whole[0, 1]), float(part[0]), 0.0)
+    everything = sum(size * dt for size, dt in stretches)
+    settle(account, len(weights), 2, rests, (everything >> 62, everything & (2**62 - 1)))
+    got = [int(h) * 2**62 + int(n) for h, n in account[:, 2:]]
+    assert sum(got) == everything
+    for part_of, weight in zip(got, wanted, strict=True):
+        assert abs(part_of * sum(wanted) - everything * weight) < 2 * sum(wanted)
     assert not account[:, :2].any()
