@@ -46,3 +46,8 @@ def kernel(function: Callable[..., Any]) -> Any:  # noqa: ANN401
 def inner(function: Callable[..., Any]) -> Any:  # noqa: ANN401
     """Compiles a function of the kernel that makes no array: references are not counted in it, which is most of its time."""
     return _compiled(function, _nrt=False)
+
+
+def woven(function: Callable[..., Any]) -> Any:  # noqa: ANN401
+    """``inner`` for a function that one loop calls at every step: its code is woven into the caller's, which passes no arguments."""
+    return _compiled(function, _nrt=False, forceinline=True)
