@@ -21,8 +21,9 @@ HOST_BUCKET = "host"
 
 
 class Rows(NamedTuple):
-    """Rows of usage in order of division: ordinals of GPU and device, their weights (wide, shape (rows, 2)), and the used, overhead
-    and idle weights of the row itself, shape (rows, 3, 2).
+    """Rows of usage in order of division, with wide weights.
+
+    Ordinals of GPU and device, their weights, shape (rows, 2), and the row's used, overhead and idle weights, shape (rows, 3, 2).
     """
 
     gpu: Int64
@@ -86,7 +87,7 @@ def _device(whole: int, flat: Int64, a: int, b: int, room: Room, out: Int64, at:
 
 @inner
 def _line(cost: int, rows: Rows, a: int, b: int, room: Room, out: Int64, at: int) -> bool:
-    """One line over the rows ``a:b`` of its frame, into ``out`` from row ``at`` on; whether there was something to divide over."""
+    """One line over the rows ``a:b`` of its frame, into ``out`` from row ``at`` on; whether it could be divided."""
     fine = _level(cost, rows.gpu, rows.gpu_weight, a, b, room, room.of_gpu)
     row, gpu = a, 0
     while row < b:

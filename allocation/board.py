@@ -1,4 +1,4 @@
-"""What every series of a device shows now, and who holds the device by that: the state that a sweep carries from change to change.
+"""What every series of a device shows now, and who holds the device by that: what a sweep carries from change to change.
 
 Only what changed is looked at again. Here belongs the bookkeeping of state; the rules for an instant stand in ``instant``, what
 is booked over time in ``sweep``. The arrays are made once and used again for every device and period.
@@ -196,7 +196,7 @@ def turn_first(runs: Runs, series: Int64, agenda: Int64, count: int, t: int, per
 @inner
 def count_sight(tally: Int64, role: int, before: int, now: int) -> None:
     """Counts a series under how it is seen now, if it makes the device known (R9)."""
-    if role == ROWS or role == DECLARED:
+    if role in (ROWS, DECLARED):
         return
     tally[KNOWN] += (now != UNSEEN) - (before != UNSEEN)
     tally[FRESH] += (now == OBSERVED) - (before == OBSERVED)

@@ -49,5 +49,5 @@ def inner(function: Callable[..., Any]) -> Any:  # noqa: ANN401
 
 
 def woven(function: Callable[..., Any]) -> Any:  # noqa: ANN401
-    """``inner`` for a function that one loop calls at every step: its code is woven into the caller's, which passes no arguments."""
+    """``inner`` for a step of a loop: its code is woven into the loop's, because passing many arrays takes longer than the step."""
     return _compiled(function, _nrt=False, forceinline=True)

@@ -33,8 +33,8 @@ ACCOUNT_COLUMNS = 9
     BUCKET_IDLE, _, BUCKET_OVERHEAD, _, NAIVE, _, OBSERVED_MS, IMPUTED_MS, FIRST_MS, LAST_MS, MOST, OVER_MS, OVER_BYTES,
     REPEATED_MS, UNMAPPED_MS, SUM_COLUMNS,
 ) = range(16)  # fmt: skip
-"""The sums of a device. Wide: idle and overhead that no holder of the device bears, and what a naive sum over repeated values
-would charge. Known time, and its first and last instant, ms; the most ever claimed, bytes; evidence for findings, ms and bytes."""
+"""The sums of a device. Wide: idle and overhead that no holder of the device bears, and what a naive sum of repeated values
+would charge. Known time, and its first and last instant, ms; the most ever claimed, bytes; evidence for findings."""
 WHOLE = METERS
 """Where the rests of the three sums stand in a holder's rests, after the parts of the meters."""
 
