@@ -1,4 +1,4 @@
-"""What every series of a device shows now, and who holds the device by that: the state that a sweep carries from change to change.
+"""What every series of a device shows now, and who holds the device by that: what a sweep carries from change to change.
 
 Only what changed is looked at again. Here belongs the bookkeeping of state; the rules for an instant stand in ``instant``, what
 is booked over time in ``sweep``. The arrays are made once and used again for every device and period.
@@ -20,6 +20,7 @@ from allocation.instant import (
     INFERRED,
     INFERRED_LEVEL,
     POD,
+    REPEATED_WITHIN,
     ROWS,
     USED,
     Crowd,
@@ -195,7 +196,7 @@ def turn_first(runs: Runs, series: Int64, agenda: Int64, count: int, t: int, per
 @inner
 def count_sight(tally: Int64, role: int, before: int, now: int) -> None:
     """Counts a series under how it is seen now, if it makes the device known (R9)."""
-    if role == ROWS or role == DECLARED:
+    if role in (ROWS, DECLARED):
         return
     tally[KNOWN] += (now != UNSEEN) - (before != UNSEEN)
     tally[FRESH] += (now == OBSERVED) - (before == OBSERVED)
@@ -223,24 +224,7 @@ def device_now(tally: Int64) -> Device:
 
 
 @inner
-def count_holder(holders: Int64, h: int, tally: Int64, sign: int) -> None:
-    """Adds a holder's facts to the tally (sign 1), or takes them away (-1)."""
-    if holders[h, PRESENT] == 0:
-        return
-    measured = holders[h, CONTAINERS] > 0
-    tally[HOLDERS] += sign
-    tally[MEASURED] += sign * measured
-    tally[NAMED] += sign * (measured or holders[h, ROW] != ABSENT)
-    tally[MEMORY_SUM] += sign * holders[h, MEMORY]
-    tally[OWN_SUM] += sign * holders[h, OWN]
-    tally[TWINS] += sign * (holders[h, TWIN] != ABSENT)
-    if holders[h, ASKED] != ABSENT:
-        tally[DECLARING] += sign
-        tally[DECLARED_SUM] += sign * holders[h, ASKED]
-
-
-@inner
-def retell_pod(series: Int64, n: int, j: int, holders: Int64) -> None:
+def retell_pod(series: Int64, n: int, j: int, holders: Int64, tally: Int64) -> None:
     """A holder's facts from all series that tell of it as series j does; its memory is still to be judged."""
     h, first = series[j, SEAT], series[j, GROUP]
     containers, own, smallest, largest, row, inferred, seen = 0, 0, NEVER, ABSENT, ABSENT, False, UNSEEN
@@ -258,14 +242,28 @@ def retell_pod(series: Int64, n: int, j: int, holders: Int64) -> None:
             else:
                 row = max(row, value)
         k += 1
-    holders[h, CONTAINERS], holders[h, OWN], holders[h, ROW] = containers, own, row
-    holders[h, TWIN] = largest if containers > 1 and smallest == largest else ABSENT
-    holders[h, PRESENT] = containers > 0 or row != ABSENT or inferred
-    holders[h, SEEN], holders[h, MEMORY] = seen, 0
+    twin = largest if containers > 1 and smallest == largest else ABSENT
+    _count_pod(holders, h, tally, -1)
+    holders[h, CONTAINERS], holders[h, OWN], holders[h, TWIN], holders[h, ROW] = containers, own, twin, row
+    holders[h, PRESENT], holders[h, SEEN] = containers > 0 or row != ABSENT or inferred, seen
+    _count_pod(holders, h, tally, 1)
 
 
 @inner
-def retell_declared(series: Int64, n: int, j: int, holders: Int64) -> None:
+def _count_pod(holders: Int64, h: int, tally: Int64, sign: int) -> None:
+    """Adds a holder's facts to the tally (sign 1), or takes them away (-1)."""
+    if holders[h, PRESENT] == 0:
+        return
+    tally[HOLDERS] += sign
+    tally[OWN_SUM] += sign * holders[h, OWN]
+    tally[MEASURED] += sign * (holders[h, CONTAINERS] > 0)
+    tally[NAMED] += sign * (holders[h, CONTAINERS] > 0 or holders[h, ROW] != ABSENT)
+    tally[TWINS] += sign * (holders[h, TWIN] != ABSENT)
+    _count_declared(holders, h, tally, sign)
+
+
+@inner
+def retell_declared(series: Int64, n: int, j: int, holders: Int64, tally: Int64) -> None:
     """What a holder declared: the sum over its series."""
     h, first, asked = series[j, SEAT], series[j, GROUP], ABSENT
     k = first
@@ -273,7 +271,17 @@ def retell_declared(series: Int64, n: int, j: int, holders: Int64) -> None:
         if series[k, SIGHT] != UNSEEN:
             asked = max(asked, 0) + series[k, VALUE]
         k += 1
+    _count_declared(holders, h, tally, -1)
     holders[h, ASKED] = asked
+    _count_declared(holders, h, tally, 1)
+
+
+@inner
+def _count_declared(holders: Int64, h: int, tally: Int64, sign: int) -> None:
+    """Adds what a holder declared to the tally (sign 1), or takes it away (-1)."""
+    if holders[h, PRESENT] and holders[h, ASKED] != ABSENT:
+        tally[DECLARING] += sign
+        tally[DECLARED_SUM] += sign * holders[h, ASKED]
 
 
 @inner
@@ -300,11 +308,12 @@ def reweigh(holders: Int64, h: int, by: int, basis: int) -> None:
 
 
 @inner
-def crowd_now(holders: Int64, seats: int, tally: Int64, device: Device) -> Crowd:
+def crowd_now(holders: Int64, seats: int, tally: Int64, device: Device, used: int) -> Crowd:
     """What the holders are together; one value of all, and the largest, are looked for only where they can matter."""
     n, memory = tally[HOLDERS], tally[MEMORY_SUM]
     one_value, largest = ABSENT, ABSENT
-    alike = device.used != ABSENT and n > 1 and memory // n * n == memory
+    repeated = float(n) * used
+    alike = device.used != ABSENT and n > 1 and abs(memory - repeated) * (REPEATED_WITHIN - 1) <= repeated
     unknown = device.used == ABSENT and device.rows == ABSENT and tally[MEASURED] == 0
     if alike or unknown:
         smallest = NEVER

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from allocation import board, instant, sweep
+from allocation import board, instant
 from allocation.agenda import PLACE_MASK, next_change
 from allocation.board import Board
 from allocation.compiled import inner
@@ -75,20 +75,16 @@ def _visible(runs: Runs, desk: Board, own: int, period: tuple[int, int]) -> tupl
 
 
 @inner
-def capacity(runs: Runs, desk: Board, n: int, seats: int, period: tuple[int, int], limits: Limits) -> tuple[int, bool]:
-    """K of the device on the board in a period, and whether it is only a guess. The board is not to be trusted afterwards."""
+def told_size(runs: Runs, desk: Board, n: int, period: tuple[int, int], limits: Limits) -> int:
+    """K of the device on the board in a period, or ABSENT where nothing tells it; what the board showed is lost."""
     total = _largest_total(runs, desk.series, n, period[1])
     if total > 0:
-        return total, False
+        return total
     own, tells = _own_series(desk.series, n)
     whole, visible = _visible(runs, desk, own, period) if tells else (ABSENT, ABSENT)
     if whole > 0:
-        return whole, False
+        return whole
     for size in (limits.configured, limits.nameplate):
         if size > 0 and not limits.is_instance:
-            return size, False
-    if visible > 0:
-        return visible, False
-    nobody = sweep.Choice(sweep.SEPARATE, sweep.SEPARATE)
-    sweep.sweep_device(runs, desk, n, seats, period, instant.UNSIZED, limits.reserved, nobody)
-    return max(desk.sums[sweep.MOST], 1), True
+            return size
+    return visible if visible > 0 else ABSENT

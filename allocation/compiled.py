@@ -29,7 +29,7 @@ def cache_folder() -> str:
     return str(Path(config.CACHE_DIR or place) / f"kernel-{digest.hexdigest()[:16]}")
 
 
-def _compiled(function: Callable[..., Any], **options: bool) -> Any:  # noqa: ANN401
+def _compiled(function: Callable[..., Any], **options: Any) -> Any:  # noqa: ANN401
     given = config.CACHE_DIR
     config.CACHE_DIR = cache_folder()
     try:
@@ -46,3 +46,8 @@ def kernel(function: Callable[..., Any]) -> Any:  # noqa: ANN401
 def inner(function: Callable[..., Any]) -> Any:  # noqa: ANN401
     """Compiles a function of the kernel that makes no array: references are not counted in it, which is most of its time."""
     return _compiled(function, _nrt=False)
+
+
+def woven(function: Callable[..., Any]) -> Any:  # noqa: ANN401
+    """``inner`` for a step of a loop: woven into the loop's code, because passing many arrays takes longer than the step."""
+    return _compiled(function, _nrt=False, forceinline=True)

@@ -11,13 +11,15 @@ import numpy.typing as npt
 import pandas as pd
 
 from allocation import instant
+from allocation.compiled import kernel
 from allocation.frame_rows import Topology
-from allocation.intervals import NEVER, Reports
+from allocation.intervals import NEVER, Reports, first_above
 from allocation.pieces import Pieces
 from allocation.policy import Policy
 from allocation.times import DAY_MS
 
 Int64 = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
 ROLES = {
     "used": instant.USED,
     "free": instant.FREE,
@@ -125,12 +127,17 @@ def _offsets(numbers: "pd.Series[int]", size: int) -> Int64:
     return np.searchsorted(numbers.to_numpy(np.int64), np.arange(size + 1)).astype(np.int64)
 
 
-def _gather(pieces: pd.DataFrame, ts: Int64, values: Int64) -> tuple[Int64, Int64, Int64]:
-    """Samples of all pieces one after the other, and where each piece begins."""
-    count = (pieces.hi - pieces.lo).to_numpy(np.int64)
-    offsets = np.concatenate(([0], np.cumsum(count))).astype(np.int64)
-    index = np.repeat(pieces.lo.to_numpy(np.int64) - offsets[:-1], count) + np.arange(offsets[-1])
-    return offsets, ts[index], values[index]
+@kernel
+def _gather(lo: Int64, hi: Int64, ts: Int64, values: Int64) -> tuple[Int64, Int64, Int64]:
+    """Where each piece begins, and the samples of all pieces one after the other."""
+    offsets = np.zeros(len(lo) + 1, np.int64)
+    for k in range(len(lo)):
+        offsets[k + 1] = offsets[k] + hi[k] - lo[k]
+    times, memory = np.empty(offsets[-1], np.int64), np.empty(offsets[-1], np.int64)
+    for k in range(len(lo)):
+        times[offsets[k] : offsets[k + 1]] = ts[lo[k] : hi[k]]
+        memory[offsets[k] : offsets[k + 1]] = values[lo[k] : hi[k]]
+    return offsets, times, memory
 
 
 def _arrays(pieces: pd.DataFrame, ts: Int64, values: Int64, machines: pd.DataFrame, policy: Policy) -> Shard:
@@ -159,7 +166,7 @@ def _arrays(pieces: pd.DataFrame, ts: Int64, values: Int64, machines: pd.DataFra
     )
     pairs["local"] = pairs.groupby("device").cumcount()
     pieces = pieces.merge(pairs, on=["device", "holder"], how="left").fillna({"local": 0})
-    offsets, times, memory = _gather(pieces, ts, values)
+    offsets, times, memory = _gather(pieces.lo.to_numpy(np.int64), pieces.hi.to_numpy(np.int64), ts, values)
     topology = _topology(pieces, machines, gpus, devices, holders, pairs, _days(pieces, offsets, times, len(gpus)), policy)
     alive = pieces[["from_ms", "until_ms"]].to_numpy(np.int64)
     series = pieces[["metric", "container"]]
@@ -173,13 +180,22 @@ def _models(pieces: pd.DataFrame) -> pd.DataFrame:
 
 def _days(pieces: pd.DataFrame, offsets: Int64, ts: Int64, gpus: int) -> tuple[Int64, Int64]:
     """The UTC days on which each GPU has samples, as offsets and days since the epoch."""
-    day = ts // DAY_MS
-    base = day.min() if len(day) else 0
-    span = int(day.max() - base + 1) if len(day) else 1
-    seen = np.zeros((gpus, span), np.bool_)
-    seen[np.repeat(pieces.gpu.to_numpy(np.int64), np.diff(offsets)), day - base] = True
+    base = ts.min() // DAY_MS if len(ts) else 0
+    seen = np.zeros((gpus, int(ts.max() // DAY_MS - base + 1) if len(ts) else 1), np.bool_)
+    _mark_days(pieces.gpu.to_numpy(np.int64), offsets, ts, base, seen)
     where = np.argwhere(seen)
     return np.searchsorted(where[:, 0], np.arange(gpus + 1)).astype(np.int64), where[:, 1].astype(np.int64) + base
+
+
+@kernel
+def _mark_days(gpu: Int64, offsets: Int64, ts: Int64, base: int, seen: Bool) -> None:
+    """Marks the days, counted from ``base``, on which the pieces of each GPU have samples."""
+    for k in range(len(gpu)):
+        i = offsets[k]
+        while i < offsets[k + 1]:
+            day = ts[i] // DAY_MS
+            seen[gpu[k], day - base] = True
+            i = first_above(ts, i, offsets[k + 1], (day + 1) * DAY_MS - 1)
 
 
 def _reports(pieces: pd.DataFrame) -> Reports:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from allocation import wide
 from allocation.board import LOCAL, Board, make_board
-from allocation.capacity import Limits, capacity
+from allocation.capacity import Limits, told_size
 from allocation.compiled import inner, kernel
 from allocation.frame_rows import (
     BASIS,
@@ -59,7 +59,7 @@ from allocation.frame_rows import (
     known_time,
     open_device,
 )
-from allocation.instant import ABSENT
+from allocation.instant import ABSENT, UNSIZED
 from allocation.intervals import Runs
 from allocation.shares import credit
 from allocation.sweep import (
@@ -67,12 +67,13 @@ from allocation.sweep import (
     BASIS_AT,
     BUCKET_IDLE,
     BUCKET_OVERHEAD,
+    EXCESS,
     FIRST_MS,
     IDLE_AT,
     IMPUTED_AT,
     IMPUTED_MS,
     LAST_MS,
-    NAIVE,
+    MOST,
     OBSERVED_AT,
     OBSERVED_MS,
     OVER_BYTES,
@@ -80,6 +81,7 @@ from allocation.sweep import (
     OVERHEAD_AT,
     PROPORTIONAL,
     REPEATED_MS,
+    SEPARATE,
     SUM_COLUMNS,
     UNMAPPED_MS,
     USED_AT,
@@ -117,8 +119,10 @@ def _device(
     if not known:
         return ABSENT, 0
     limits = _limits(topology, gpu, device)
-    k, guess = capacity(runs, desk, n, seats, period, limits)
-    if guess:
+    k = told_size(runs, desk, n, period, limits)
+    if k == ABSENT:
+        sweep_device(runs, desk, n, seats, period, UNSIZED, limits.reserved, Choice(SEPARATE, SEPARATE))
+        k = max(desk.sums[MOST], 1)
         add_note(out, frame, device, NOTE_GUESS, (k, 0, 0, 0))
         open_device(runs, topology, desk, device, period)
     sweep_device(runs, desk, n, seats, period, k, limits.reserved, terms.choice)
@@ -157,18 +161,18 @@ def _device_notes(out: Output, frame: Frame, device: int, sums: Int64, k: int) -
     if sums[OVER_MS]:
         add_note(out, frame, device, NOTE_OVER, (sums[OVER_MS], sums[OVER_BYTES], k, 0))
     if sums[REPEATED_MS]:
-        add_note(out, frame, device, NOTE_REPEATED, (sums[REPEATED_MS], sums[NAIVE], sums[NAIVE + 1], 0))
+        add_note(out, frame, device, NOTE_REPEATED, (sums[REPEATED_MS], sums[EXCESS], sums[EXCESS + 1], 0))
     if sums[UNMAPPED_MS]:
         add_note(out, frame, device, NOTE_UNMAPPED, (sums[UNMAPPED_MS], 0, 0, 0))
 
 
 @inner
-def _partitioned(
-    runs: Runs, topology: Topology, terms: Terms, desk: Board, frame: Frame, gpu: int, out: Output, life: tuple[int, int]
-) -> int:
+def _partitioned(runs: Runs, topology: Topology, terms: Terms, desk: Board, frame: Frame, gpu: int, out: Output) -> int:
     """A GPU with instances: each weighs K x life, what the partition strands is a row of its own (R23). Returns the GPU's K."""
     d0, d1 = topology.device_offsets[gpu], topology.device_offsets[gpu + 1]
-    sum_high, sum_low = 0, 0
+    s0, s1 = topology.series_offsets[d0], topology.series_offsets[d1]
+    observed, imputed, begin, end = known_time(runs, topology, desk, s0, s1, (frame.start, frame.end))
+    sum_high, sum_low, first_row = 0, 0, out.count[0]
     for device in range(d0 + 1, d1):
         row = out.count[0]
         k, known = _device(runs, topology, terms, desk, frame, gpu, device, out)
@@ -176,14 +180,17 @@ def _partitioned(
             continue
         high, low = wide.multiply(k, desk.sums[LAST_MS] - desk.sums[FIRST_MS])
         sum_high, sum_low = wide.add(sum_high, sum_low, high, low)
-        out.rows[row : out.count[0], DEVICE_WEIGHT] = high
-        out.rows[row : out.count[0], DEVICE_WEIGHT + 1] = low
-        out.rows[row : out.count[0], KNOWN] = known
-    size = _whole_size(runs, topology, desk, frame, gpu, out, (sum_high, sum_low), life[1] - life[0])
-    high, low = wide.multiply(size, life[1] - life[0])
+        for r in range(row, out.count[0]):
+            out.rows[r, DEVICE_WEIGHT], out.rows[r, DEVICE_WEIGHT + 1], out.rows[r, KNOWN] = high, low, known
+    size = _whole_size(runs, topology, desk, frame, gpu, out, (sum_high, sum_low), end - begin)
+    high, low = wide.multiply(size, end - begin)
     if not terms.spread_stranded and wide.less(sum_high, sum_low, high, low):
         high, low = wide.subtract(high, low, sum_high, sum_low)
         _whole_row(runs, topology, desk, frame, gpu, out, (STRANDED, MIG_PARTITION), (high, low))
+    known = observed + imputed
+    if known < frame.expected * terms.min_coverage:
+        _unknown_of_card(runs, topology, desk, frame, gpu, out, first_row, known)
+        add_note(out, frame, d0, NOTE_LOW, (known, frame.expected, 0, 0))
     return size
 
 
@@ -194,9 +201,9 @@ def _whole_size(
     """K of a partitioned GPU: from its own rows or the configuration, else what its instances fill."""
     device = topology.device_offsets[gpu]
     period = (frame.start, frame.end)
-    n, seats, _ = open_device(runs, topology, desk, device, period)
-    k, guess = capacity(runs, desk, n, seats, period, _limits(topology, gpu, device))
-    if not guess:
+    n, _, _ = open_device(runs, topology, desk, device, period)
+    k = told_size(runs, desk, n, period, _limits(topology, gpu, device))
+    if k != ABSENT:
         return k
     _, average, _, _ = wide.scale(weights[0], weights[1], 0, 1, 0, life)
     add_note(out, frame, device, NOTE_GUESS, (average, 0, 0, 0))
@@ -228,7 +235,7 @@ def _gpu(runs: Runs, topology: Topology, terms: Terms, desk: Board, frame: Frame
         s1 = topology.series_offsets[d1]
         _, _, first, _ = known_time(runs, topology, desk, topology.series_offsets[d0 + 1], s1, (frame.start, frame.end))
         if first != ABSENT:
-            return _card(runs, topology, terms, desk, frame, gpu, out)
+            return _partitioned(runs, topology, terms, desk, frame, gpu, out)
     row = out.count[0]
     k, known = _device(runs, topology, terms, desk, frame, gpu, d0, out)
     if k == ABSENT:
@@ -238,22 +245,8 @@ def _gpu(runs: Runs, topology: Topology, terms: Terms, desk: Board, frame: Frame
         out.rows[r, UNMEASURED], out.rows[r, UNMEASURED + 1] = wide.multiply(k, frame.expected - known)
         out.rows[r, OBSERVED], out.rows[r, IMPUTED] = desk.sums[OBSERVED_MS], desk.sums[IMPUTED_MS]
         add_note(out, frame, d0, NOTE_LOW, (known, frame.expected, 0, 0))
-    out.rows[row : out.count[0], DEVICE_WEIGHT + 1] = 1
-    out.rows[row : out.count[0], KNOWN] = known
-    return k
-
-
-@inner
-def _card(runs: Runs, topology: Topology, terms: Terms, desk: Board, frame: Frame, gpu: int, out: Output) -> int:
-    """Writes the rows of a GPU that is partitioned in the frame; returns its K."""
-    d0, d1 = topology.device_offsets[gpu], topology.device_offsets[gpu + 1]
-    s0, s1 = topology.series_offsets[d0], topology.series_offsets[d1]
-    observed, imputed, first, last = known_time(runs, topology, desk, s0, s1, (frame.start, frame.end))
-    known, row = observed + imputed, out.count[0]
-    k = _partitioned(runs, topology, terms, desk, frame, gpu, out, (first, last))
-    if known < frame.expected * terms.min_coverage:
-        _unknown_of_card(runs, topology, desk, frame, gpu, out, row, known)
-        add_note(out, frame, d0, NOTE_LOW, (known, frame.expected, 0, 0))
+    for r in range(row, out.count[0]):
+        out.rows[r, DEVICE_WEIGHT + 1], out.rows[r, KNOWN] = 1, known
     return k
 
 
@@ -413,8 +406,8 @@ def sweep_frame(runs: Runs, topology: Topology, terms: Terms, desk: Board, frame
         k = _gpu(runs, topology, terms, desk, frame, g, out)
         if k != ABSENT:
             sizes[g - g0] = k
-            out.rows[row : out.count[0], GPU_WEIGHT + 1] = k
-            out.rows[row : out.count[0], GPU_ORDINAL] = g - g0
+            for r in range(row, out.count[0]):
+                out.rows[r, GPU_WEIGHT + 1], out.rows[r, GPU_ORDINAL] = k, g - g0
     if not seen and _known_sizes(sizes)[0] == 0:
         r = add_row(out, frame, ABSENT, ABSENT, UNALLOCATED, NODE_WITHOUT_METRICS, ABSENT)
         out.rows[r, GPU_WEIGHT + 1], out.rows[r, DEVICE_WEIGHT + 1], out.rows[r, UNMEASURED + 1] = 1, 1, 1

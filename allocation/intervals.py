@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from allocation.compiled import kernel
+from allocation.compiled import inner, kernel
 
 Int64 = npt.NDArray[np.int64]
 NEVER = (1 << 62) - 1
@@ -39,7 +39,7 @@ class Reports(NamedTuple):
     is_pod: npt.NDArray[np.bool_]
 
 
-@kernel
+@inner
 def first_above(sorted_times: Int64, a: int, b: int, t: int) -> int:
     """The first place in ``a:b`` whose time is above t, or b."""
     while a < b:
@@ -51,7 +51,7 @@ def first_above(sorted_times: Int64, a: int, b: int, t: int) -> int:
     return a
 
 
-@kernel
+@inner
 def _next_report(offsets: Int64, ts: Int64, reports: Reports, s: int, t: int, pods_only: bool) -> int:
     """When the metric next reports the device without series s, after t."""
     f = reports.family[s]
@@ -65,7 +65,7 @@ def _next_report(offsets: Int64, ts: Int64, reports: Reports, s: int, t: int, po
     return first
 
 
-@kernel
+@inner
 def _last_of_level(ts: Int64, values: Int64, i: int, stop: int, max_hold: int) -> int:
     """The last sample up to which the value of sample i goes on, each sample within ``max_hold`` of the one before."""
     value = values[i]
@@ -110,7 +110,7 @@ def hold(offsets: Int64, ts: Int64, values: Int64, reports: Reports, alive: Int6
     return Runs(run_offsets, start[:n].copy(), end[:n].copy(), value[:n].copy(), imputed[:n].copy())
 
 
-@kernel
+@inner
 def _reach(
     offsets: Int64, ts: Int64, reports: Reports, s: int, t: int, after: int, max_hold: int, max_gap: int
 ) -> tuple[int, int]:

@@ -5,8 +5,6 @@ is a wide whole number and a part below one, so that a reading loses nothing how
 readings is exact but for the parts, about 10^-16 ms each.
 """
 
-import math
-
 import numpy as np
 import numpy.typing as npt
 
@@ -28,15 +26,15 @@ def advance(whole: Int64, part: Float64, meter: int, amount: int, dt: int, total
 
     ``whole`` has the meters' wide whole numbers, shape (meters, 2), ``part`` what is below one of each.
     """
-    high, low, rest = 0, dt, 0
+    high, low, below_one = 0, dt, part[meter]
     if amount != total:
-        if float(amount) * float(dt) < NARROW:
-            low = (amount * dt) // total
-            rest = amount * dt - low * total
+        per_unit, size = 1.0 / total, float(amount) * dt
+        if size < NARROW and size * per_unit < wide.SMALL:
+            low, rest = wide.correct(int(size * per_unit), amount, dt, total)
         else:
             product_high, product_low = wide.multiply(amount, dt)
             high, low, _, rest = wide.scale(product_high, product_low, 0, 1, 0, total)
-    below_one = part[meter] + float(rest) / float(total)
+        below_one += rest * per_unit
     if below_one >= 1.0:
         below_one -= 1.0
         low += 1
@@ -52,6 +50,6 @@ def share(weight: int, high: int, low: int, part: float, rest: float) -> tuple[i
     else:
         high, low = wide.product(high, low, weight)
     rest += weight * part
-    units = math.floor(rest)
+    units = np.floor(rest)
     high, low = wide.add(high, low, 0, int(units))
     return high, low, rest - units

@@ -156,8 +156,8 @@ def divide_groups(wholes: Int64, offsets: Int64, high: Int64, low: Int64) -> Int
 def settle(account: Int64, n: int, column: int, rests: Float64, whole: tuple[int, int]) -> None:
     """Makes n holders' wide sums add up to the wide ``whole``: the units left go to the largest rests, the earlier first.
 
-    ``account[h, column:column + 2]`` is holder h's sum in whole units, ``rests[h]`` what it has below one; these come from floats,
-    so that rarely a unit is too much: the largest sum gives it back.
+    ``account[h, column:column + 2]`` is holder h's sum in whole units, ``rests[h]`` what it has below one. Rests are floats, so
+    that rarely a unit is too much: the largest sum gives it back.
     """
     high, low = 0, 0
     for h in range(n):

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from allocation import board, instant, meters, wide
 from allocation.agenda import PLACE_BITS, PLACE_MASK, next_change
 from allocation.board import Board
-from allocation.compiled import inner
+from allocation.compiled import inner, woven
 from allocation.instant import ABSENT, Parts, Split
 from allocation.intervals import Runs
 from allocation.meters import HEAD_METER, IDLE_METER, METERS, OVERHEAD_METER, USED_METER
@@ -30,11 +30,11 @@ USED_AT, OVERHEAD_AT, IDLE_AT, OBSERVED_AT, IMPUTED_AT, BASIS_AT = 0, 2, 4, 6, 7
 """Columns of an account: three wide sums, two times in ms, the weakest basis."""
 ACCOUNT_COLUMNS = 9
 (
-    BUCKET_IDLE, _, BUCKET_OVERHEAD, _, NAIVE, _, OBSERVED_MS, IMPUTED_MS, FIRST_MS, LAST_MS, MOST, OVER_MS, OVER_BYTES,
+    BUCKET_IDLE, _, BUCKET_OVERHEAD, _, EXCESS, _, OBSERVED_MS, IMPUTED_MS, FIRST_MS, LAST_MS, MOST, OVER_MS, OVER_BYTES,
     REPEATED_MS, UNMAPPED_MS, SUM_COLUMNS,
 ) = range(16)  # fmt: skip
-"""The sums of a device. Wide: idle and overhead that no holder of the device bears, and what a naive sum over repeated values
-would charge. Known time, and its first and last instant, ms; the most ever claimed, bytes; evidence for findings, ms and bytes."""
+"""The sums of a device. Wide: idle and overhead that no holder of the device bears, and what a naive sum of repeated values
+would charge. Known time, and its first and last instant, ms; the most ever claimed, bytes; evidence for findings."""
 WHOLE = METERS
 """Where the rests of the three sums stand in a holder's rests, after the parts of the meters."""
 
@@ -89,7 +89,7 @@ def book_holder(
     holders[h, board.SINCE] = t
 
 
-@inner
+@woven
 def take_turns(runs: Runs, desk: Board, n: int, count: int, t: int, period: tuple[int, int], evenly: bool) -> tuple[int, int]:
     """Takes in every change at t; how many changes are still to come, and how many holders are on ``turned``."""
     series, tally, holders, turned = desk.series, desk.tally, desk.holders, 0
@@ -102,12 +102,10 @@ def take_turns(runs: Runs, desk: Board, n: int, count: int, t: int, period: tupl
             board.retell_device(series, n, j, tally)
         elif h != ABSENT:
             book_holder(holders, desk.rests, desk.accounts, desk.meters, desk.parts, h, t, evenly)
-            board.count_holder(holders, h, tally, -1)
             if role == instant.POD:
-                board.retell_pod(series, n, j, holders)
+                board.retell_pod(series, n, j, holders, tally)
             else:
-                board.retell_declared(series, n, j, holders)
-            board.count_holder(holders, h, tally, 1)
+                board.retell_declared(series, n, j, holders, tally)
             desk.turned[turned] = h
             turned += 1
     return count, turned
@@ -122,7 +120,7 @@ def turn_all(desk: Board, seats: int, t: int, evenly: bool) -> int:
     return seats
 
 
-@inner
+@woven
 def judge(desk: Board, seats: int, turned: int, t: int, k: int, reserve: int, evenly: bool) -> State:
     """The rules of an instant over what the board shows, and the weights by them."""
     tally, holders = desk.tally, desk.holders
@@ -136,7 +134,7 @@ def judge(desk: Board, seats: int, turned: int, t: int, k: int, reserve: int, ev
         turned = turn_all(desk, seats, t, evenly)
     for i in range(turned):
         board.remember_memory(holders, desk.turned[i], tally)
-    split = instant.split_now(board.crowd_now(holders, seats, tally, device), device, used)
+    split = instant.split_now(board.crowd_now(holders, seats, tally, device, used), device, used)
     if split.by != tally[board.BY] or split.basis != tally[board.BASIS]:
         tally[board.BY], tally[board.BASIS] = split.by, split.basis
         turned = turn_all(desk, seats, t, evenly)
@@ -145,7 +143,7 @@ def judge(desk: Board, seats: int, turned: int, t: int, k: int, reserve: int, ev
     return State(used, reserved, split, instant.parts_now(split, used, reserved, k))
 
 
-@inner
+@woven
 def give_used(desk: Board, state: State, heads: int, dt: int, choice: Choice) -> None:
     """Used and overhead of dt ms to the holders; overhead by memory, evenly, or to the device's bucket."""
     total, overhead, last = state.split.total, state.parts.overhead, len(desk.accounts) - 1
@@ -160,7 +158,7 @@ def give_used(desk: Board, state: State, heads: int, dt: int, choice: Choice) ->
         credit(desk.accounts, last, OVERHEAD_AT, high, low)
 
 
-@inner
+@woven
 def give_idle(desk: Board, state: State, heads: int, dt: int, choice: Choice) -> None:
     """Idle of dt ms by memory, evenly where that is 0, or to the device's bucket (from which the node's holders may take it)."""
     idle = state.parts.idle
@@ -180,7 +178,7 @@ def add_wide(sums: Int64, at: int, high: int, low: int) -> None:
     sums[at], sums[at + 1] = wide.add(sums[at], sums[at + 1], high, low)
 
 
-@inner
+@woven
 def note_time(sums: Int64, tally: Int64, state: State, t: int, dt: int) -> None:
     """Known time (R9, R27), and what findings tell of dt ms."""
     sums[OBSERVED_MS if tally[board.FRESH] > 0 else IMPUTED_MS] += dt
@@ -193,8 +191,8 @@ def note_time(sums: Int64, tally: Int64, state: State, t: int, dt: int) -> None:
         sums[OVER_BYTES] = max(sums[OVER_BYTES], state.parts.claimed)
     if state.split.repeated:
         sums[REPEATED_MS] += dt
-        high, low = wide.multiply(tally[board.MEMORY_SUM], dt)
-        add_wide(sums, NAIVE, high, low)
+        high, low = wide.multiply(max(tally[board.MEMORY_SUM] - state.parts.used, 0), dt)
+        add_wide(sums, EXCESS, high, low)
     if state.split.unmapped:
         sums[UNMAPPED_MS] += dt
 

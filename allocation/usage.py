@@ -60,26 +60,14 @@ def measure(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, periods:
         machine=lambda d: d.node_key.map(number)
     )
     wanted = periods[["machine", "start_ms", "end_ms", "expected_ms"]].to_numpy(np.int64)
-    out = _space(shard, wanted, policy)
+    out = space(shard, wanted, policy)
     sweep_frames(runs, shard.topology, terms_of(policy), wanted, out)
-    rows, notes = out.rows[: out.count[0]], out.notes[: out.count[1]]
-    weights = rows[:, frame_rows.USED : frame_rows.OBSERVED].any(axis=1)
-    rows = rows[weights | (rows[:, frame_rows.BUCKET] == frame_rows.WORKLOAD)]
-    order = np.lexsort(
-        (
-            rows[:, frame_rows.HOLDER],
-            rows[:, frame_rows.BUCKET],
-            rows[:, frame_rows.DEVICE_ORDINAL],
-            rows[:, frame_rows.GPU_ORDINAL],
-            rows[:, frame_rows.FRAME],
-        )
-    )
-    rows = rows[order]
+    rows, notes = in_order(out), out.notes[: out.count[1]]
     findings = (*_findings(notes, periods, shard), *notice(known, periods, policy))
-    return Measured(_table(rows, periods, shard), findings)
+    return Measured(table_of(rows, periods, shard), findings)
 
 
-def _space(shard: Shard, wanted: Int64, policy: Policy) -> Output:
+def space(shard: Shard, wanted: Int64, policy: Policy) -> Output:
     """Room for all rows that the frames can have; untouched room costs no memory."""
     topology = shard.topology
     machine_of_gpu = shard.gpus.machine.to_numpy(np.int64)
@@ -103,14 +91,23 @@ def _space(shard: Shard, wanted: Int64, policy: Policy) -> Output:
     )
 
 
+def in_order(out: Output) -> Int64:
+    """The rows that weigh anything or have a holder, in the order of division."""
+    rows = out.rows[: out.count[0]]
+    weights = rows[:, frame_rows.USED : frame_rows.OBSERVED].any(axis=1)
+    rows = rows[weights | (rows[:, frame_rows.BUCKET] == frame_rows.WORKLOAD)]
+    keys = (frame_rows.HOLDER, frame_rows.BUCKET, frame_rows.DEVICE_ORDINAL, frame_rows.GPU_ORDINAL, frame_rows.FRAME)
+    ordered: Int64 = rows[np.lexsort([rows[:, key] for key in keys])]
+    return ordered
+
+
 def _names(values: "pd.Series[str]", index: Int64) -> pa.Array:
     """Names by number; null where the number is ABSENT or the name is empty."""
-    known = pa.array(values, pa.string())
-    if not len(known):
+    if not len(values):
         return pa.nulls(len(index), pa.string())
-    taken = known.take(pa.array(np.maximum(index, 0)))
-    mask = (index == ABSENT) | (np.asarray(taken.to_numpy(zero_copy_only=False)) == "")
-    return pa.array(taken.to_numpy(zero_copy_only=False), pa.string(), mask=mask)
+    names = values.astype(object)
+    known = pa.array(names.where(names.notna() & (names != ""), None), pa.string())
+    return known.take(pa.array(index, mask=index == ABSENT))
 
 
 def _words(choices: tuple[str | None, ...], index: Int64) -> pa.Array:
@@ -127,7 +124,8 @@ def _basis(rows: Int64, shard: Shard) -> pa.Array:
     return _words(BASES, basis)
 
 
-def _table(rows: Int64, periods: pd.DataFrame, shard: Shard) -> pa.Table:
+def table_of(rows: Int64, periods: pd.DataFrame, shard: Shard) -> pa.Table:
+    """Rows in order as the table ``usage``; ``periods`` has ``machine``, ``start_ms`` and ``end_ms`` of each frame."""
     frame, gpu, device, holder = (rows[:, c] for c in (frame_rows.FRAME, frame_rows.GPU, frame_rows.DEVICE, frame_rows.HOLDER))
     machine = periods.machine.to_numpy(np.int64)[frame]
     expected = np.maximum(rows[:, frame_rows.EXPECTED], 1)

@@ -63,31 +63,11 @@ def product(high: int, low: int, b: int) -> tuple[int, int]:
 
 
 @inner
-def scale_word(c: int, w: int, total: int) -> tuple[int, int]:
-    """``divmod(c * w, total)`` for 0 <= w <= total < 2**53 and 0 <= c < 2**63.
+def correct(q: int, c: int, w: int, total: int) -> tuple[int, int]:
+    """``divmod(c * w, total)`` for total < 2**61 from an estimate q of the quotient that is off by less than 4.
 
-    The estimate by floats is off by less than 4 for the part of c below ``total``; the wrapped residual is the true one.
+    The residual of the wrapped product is the true one, because it is small.
     """
-    whole = c // total
-    rest = c - whole * total
-    q = int(float(rest) * float(w) / float(total))
-    r = rest * w - q * total
-    while r < 0:
-        r += total
-        q -= 1
-    while r >= total:
-        r -= total
-        q += 1
-    return whole * w + q, r
-
-
-@inner
-def scale_small(c: int, w: int, total: int) -> tuple[int, int]:
-    """``divmod(c * w, total)`` for 0 <= w <= total < 2**61 and 0 <= c < 2**50.
-
-    The estimate by floats is off by less than 2, so that the wrapped residual is the true one.
-    """
-    q = int(float(c) * float(w) / float(total))
     r = c * w - q * total
     while r < 0:
         r += total
@@ -96,6 +76,24 @@ def scale_small(c: int, w: int, total: int) -> tuple[int, int]:
         r -= total
         q += 1
     return q, r
+
+
+@inner
+def scale_word(c: int, w: int, total: int) -> tuple[int, int]:
+    """``divmod(c * w, total)`` for 0 <= w <= total < 2**53 and 0 <= c < 2**63.
+
+    The estimate by floats is off by less than 4 for the part of c below ``total``.
+    """
+    whole = c // total
+    rest = c - whole * total
+    q, r = correct(int(float(rest) * float(w) / float(total)), rest, w, total)
+    return whole * w + q, r
+
+
+@inner
+def scale_small(c: int, w: int, total: int) -> tuple[int, int]:
+    """``divmod(c * w, total)`` for 0 <= w <= total < 2**61 and 0 <= c < 2**50: the estimate by floats is off by less than 2."""
+    return correct(int(float(c) * float(w) / float(total)), c, w, total)
 
 
 @inner

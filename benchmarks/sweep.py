@@ -1,0 +1,162 @@
+"""How fast samples become money, as ratios of times taken in one run.
+
+    python -m benchmarks.sweep [--small]
+
+Makes ten shards of about a million pod samples (see ``sweep_data``), writes them to a temporary folder, and prints a table of
+the bars. Each round takes every time once, one after the other, and the least of the rounds counts, so that a busy machine
+touches all of them alike. ``README.md`` says what each ratio means. Ends with 1 where a bar is missed. ``--small``: one shard,
+two rounds.
+"""
+
+import argparse
+import gc
+import math
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from allocation import usage
+from allocation.apportion import apportion
+from allocation.devices import build
+from allocation.frames import sweep_frames
+from allocation.intervals import hold
+from allocation.policy import Policy
+from benchmarks.sweep_data import Work, crowded, ordinary, repeated
+
+POLICY = Policy()
+STEPS = ("build", "hold", "sweep", "table", "apportion")
+MONEY = ("hold", "sweep", "apportion")
+ORDINARY, ONE = "ordinary shards", "one of them"
+CHANGING, REPEATED = "one shard, every sample changes", "one shard, the device's value repeated"
+READ = "pq.read_table, one thread"
+CROWDS = (3, 30, 300, 3000)
+Times = dict[str, float]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measures and prints; the exit code."""
+    parser = argparse.ArgumentParser(description="Ratios of the sweep's speed.")
+    parser.add_argument("--small", action="store_true", help="one shard instead of ten, two rounds instead of five")
+    small = parser.parse_args(arguments).small
+    print(machine())
+    with tempfile.TemporaryDirectory() as name:
+        times, counts = measure(Path(name), 1 if small else 10, 2 if small else 5)
+    return report(times, counts, whole=not small)
+
+
+def measure(folder: Path, shards: int, rounds: int) -> tuple[Times, Times]:
+    """The least seconds of each step of each kind of data, and how many pod samples that was for."""
+    many = [ordinary(seed) for seed in range(shards)]
+    for seed, work in enumerate(many):
+        write(folder / f"{seed}.parquet", work.samples)
+    kinds = {ORDINARY: many, ONE: many[:1], CHANGING: [ordinary(0, change=1.0)], REPEATED: [repeated(0)]}
+    kinds |= {f"{pods} pods on one GPU, all change": [crowded(pods)] for pods in CROWDS}
+    walk(ordinary(0, nodes=1))
+    best: Times = defaultdict(lambda: math.inf)
+    for _ in range(rounds):
+        for kind, works in kinds.items():
+            spent = [walk(work) for work in works]
+            for step in STEPS:
+                best[f"{kind} {step}"] = min(best[f"{kind} {step}"], sum(times[step] for times in spent))
+        best[READ] = min(best[READ], sum(read_seconds(folder / f"{seed}.parquet") for seed in range(shards)))
+    return best, {kind: sum(map(len_of, (work.samples for work in works))) for kind, works in kinds.items()}
+
+
+def walk(work: Work) -> Times:
+    """One shard from the table of samples to nanos; the seconds of each step."""
+    marks = [time.perf_counter()]
+    shard = build(work.samples, work.nodes, work.pods, sorted(set(work.periods.node_key)), POLICY)
+    marks.append(time.perf_counter())
+    runs = hold(shard.offsets, shard.ts, shard.values, shard.reports, shard.alive, POLICY.max_hold_ms, POLICY.max_gap_ms)
+    marks.append(time.perf_counter())
+    number = pd.Series(np.arange(len(shard.machines)), index=shard.machines.node_key)
+    periods = work.periods.assign(machine=work.periods.node_key.map(number))
+    wanted = periods[["machine", "start_ms", "end_ms", "expected_ms"]].to_numpy(np.int64)
+    out = usage.space(shard, wanted, POLICY)
+    sweep_frames(runs, shard.topology, usage.terms_of(POLICY), wanted, out)
+    rows = usage.in_order(out)
+    marks.append(time.perf_counter())
+    table = usage.table_of(rows, periods, shard)
+    marks.append(time.perf_counter())
+    frame = rows[:, 0]
+    first, last = (np.searchsorted(frame, np.arange(len(wanted)), side=side) for side in ("left", "right"))  # type: ignore[call-overload]
+    _, _, nanos = apportion(work.costs, first, last, table)
+    marks.append(time.perf_counter())
+    if int(nanos.sum()) != int(work.costs.sum()):
+        raise SystemExit("money was lost: the figures are worth nothing")
+    gc.collect()
+    return dict(zip(STEPS, np.diff(marks).tolist(), strict=True))
+
+
+def len_of(samples: pa.Table) -> int:
+    """How many samples of pods a table holds."""
+    mine = samples.filter(pc.equal(samples["role"], "pod_memory"))
+    return int(pc.sum(pc.list_value_length(mine["values"])).as_py())
+
+
+def write(path: Path, samples: pa.Table) -> None:
+    """The pods' samples as a flat file: number of the series, time, value; sorted so, snappy, in row groups of a million."""
+    mine = samples.filter(pc.equal(samples["role"], "pod_memory"))
+    lists = mine["timestamps_ms"].combine_chunks()
+    lengths = np.diff(lists.offsets.to_numpy())
+    columns: dict[str, npt.NDArray[np.generic]] = {
+        "series": np.repeat(np.arange(len(lengths), dtype=np.int32), lengths),
+        "timestamp_ms": lists.flatten().to_numpy(),
+        "value": mine["values"].combine_chunks().flatten().to_numpy(),
+    }
+    pq.write_table(pa.table(columns), path, compression="snappy", row_group_size=1 << 20, use_dictionary=["series", "value"])
+
+
+def read_seconds(path: Path) -> float:
+    """How long one thread reads a file."""
+    began = time.perf_counter()
+    pq.read_table(path, use_threads=False)
+    return time.perf_counter() - began
+
+
+def report(times: Times, counts: Times, *, whole: bool) -> int:
+    """Prints the table; 1 where a bar is missed."""
+    money = {kind: sum(times[f"{kind} {step}"] for step in MONEY) for kind in counts}
+    nanos = {kind: money[kind] / counts[kind] * 1e9 for kind in counts}
+    growth = math.log(money[ORDINARY] / money[ONE]) / math.log(counts[ORDINARY] / counts[ONE]) if whole else math.nan
+    bars = [
+        ("samples to money / reading them from disk", money[ORDINARY] / times[READ], "<=", 0.6),
+        ("exponent of growth, one shard to ten", growth, "<=", 1.15),
+        ("a sample when every one changes / when 4 % do", nanos[CHANGING] / nanos[ONE], "<=", 8.0),
+        ("300 pods on one GPU, million samples a second", 1e3 / nanos["300 pods on one GPU, all change"], ">=", 2.0),
+    ]
+    missed = [name for name, value, sign, limit in bars if (value > limit if sign == "<=" else value < limit)]
+    print(f"\n{'bar':48}{'measured':>12}{'wanted':>12}")
+    for name, value, sign, limit in bars:
+        print(f"{name:48}{value:12.2f}{f'{sign} {limit}':>12}{'  missed' if name in missed else ''}")
+    print(f"\n{f'{len(STEPS)} steps of {ORDINARY}':48}{'seconds':>12}{'ns/sample':>12}")
+    for step, seconds in [(READ, times[READ]), *((step, times[f"{ORDINARY} {step}"]) for step in STEPS)]:
+        print(f"{step:48}{seconds:12.4f}{seconds / counts[ORDINARY] * 1e9:12.2f}")
+    print(f"\n{' + '.join(MONEY):48}{'samples':>12}{'ns/sample':>12}")
+    for kind, cost in nanos.items():
+        print(f"{kind:48}{counts[kind]:12.0f}{cost:12.2f}")
+    return int(bool(missed))
+
+
+def machine() -> str:
+    """What the figures were taken on."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
+    model = platform.processor() or platform.machine()
+    return f"{model}, {cores} cores{load}; Python {platform.python_version()}, numpy {np.__version__}, pyarrow {pa.__version__}"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
