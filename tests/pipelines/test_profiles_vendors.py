@@ -30,12 +30,12 @@ HELD = ("ns", "a", "", "main")
             True,
             Meant("pod_memory", "memory_used", "10.0.0.7", GKE_GPU, 1.0, HELD),
         ),
-        ("memory_used", PLUGIN, False, Meant("used", "memory_used", "", GKE_GPU, 1.0, reserved=True)),
+        ("memory_used", PLUGIN, False, Meant("used", "memory_used", "", GKE_GPU, 1.0)),
         (
             "memory_used_gpu_node",
             {"node_name": "n1"},
             False,
-            Meant("used", "memory_used", "n1", GKE_GPU, 1.0, reserved=True),
+            Meant("used", "memory_used", "n1", GKE_GPU, 1.0),
         ),
         ("memory_total", {"namespace": "ns", "pod": "a"}, False, Meant("total", "memory_total", "", GKE_GPU, 1.0)),
         ("memory_total_gpu_node", {"node_name": "n1"}, False, Meant("total", "memory_total", "n1", GKE_GPU, 1.0)),
@@ -46,7 +46,7 @@ HELD = ("ns", "a", "", "main")
             False,
             Meant("pod_memory", CLOUD_USED, "", GKE_GPU, 1.0, HELD),
         ),
-        (CLOUD_NODE, {"node_name": "n1"}, False, Meant("used", CLOUD_NODE, "n1", GKE_GPU, 1.0, reserved=True)),
+        (CLOUD_NODE, {"node_name": "n1"}, False, Meant("used", CLOUD_NODE, "n1", GKE_GPU, 1.0)),
         (CLOUD_TOTAL, CLOUD_POD, False, Meant("total", CLOUD_TOTAL, "", GKE_GPU, 1.0)),
     ],
 )

@@ -14,11 +14,11 @@ _CLOUD_NODE_USED = "kubernetes_io:node_accelerator_memory_used"
 
 
 def _pods(metric: str, family: str = "") -> SeriesRule:
-    return SeriesRule("pod_memory", metric, "bytes", includes_reserved=True, without_pod="used", family=family)
+    return SeriesRule("pod_memory", metric, "bytes", without_pod="used", family=family)
 
 
 def _used(metric: str, family: str = "") -> SeriesRule:
-    return SeriesRule("used", metric, "bytes", includes_reserved=True, family=family)
+    return SeriesRule("used", metric, "bytes", family=family)
 
 
 def _total(metric: str, family: str = "") -> SeriesRule:
