@@ -134,9 +134,9 @@ def apportion(cost_nanos: Int64, first: Int64, last: Int64, usage: pa.Table) -> 
     line = np.repeat(np.arange(len(cost_nanos)), count)
     row = np.repeat(first - start[:-1], count) + np.arange(start[-1])
     out = np.zeros((start[-1], 3), np.int64)
-    ordinals = [usage.column(c).to_numpy().astype(np.int64) for c in ("gpu_ordinal", "device_ordinal")]
-    weights = [np.stack(wide.from_decimal_column(usage.column(c)), axis=1) for c in ("gpu_weight", "device_weight")]
-    bad = _lines(cost_nanos, first, last, start, Rows(*ordinals, *weights, _weights(usage)), out)
+    gpu, device = (usage.column(c).to_numpy().astype(np.int64) for c in ("gpu_ordinal", "device_ordinal"))
+    of_gpu, of_device = (np.stack(wide.from_decimal_column(usage.column(c)), axis=1) for c in ("gpu_weight", "device_weight"))
+    bad = _lines(cost_nanos, first, last, start, Rows(gpu, device, of_gpu, of_device, _weights(usage)), out)
     sums = np.add.reduceat(out.sum(axis=1), start[:-1]) if len(cost_nanos) and len(out) else np.empty(0, np.int64)
     wrong = np.flatnonzero(sums != cost_nanos) if len(sums) else np.flatnonzero(cost_nanos != 0)
     if bad >= 0 or len(wrong):

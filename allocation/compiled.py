@@ -16,6 +16,7 @@ from numba.core import config as numba_config
 
 HERE = Path(__file__).parent
 config: Any = numba_config
+compile_as: Any = njit
 
 
 @cache
@@ -29,11 +30,11 @@ def cache_folder() -> str:
     return str(Path(config.CACHE_DIR or place) / f"kernel-{digest.hexdigest()[:16]}")
 
 
-def _compiled(function: Callable[..., Any], **options: bool) -> Any:  # noqa: ANN401
+def _compiled(function: Callable[..., Any], **options: Any) -> Any:  # noqa: ANN401
     given = config.CACHE_DIR
     config.CACHE_DIR = cache_folder()
     try:
-        return njit(cache=True, error_model="numpy", **options)(function)
+        return compile_as(cache=True, error_model="numpy", **options)(function)
     finally:
         config.CACHE_DIR = given
 
@@ -49,5 +50,5 @@ def inner(function: Callable[..., Any]) -> Any:  # noqa: ANN401
 
 
 def woven(function: Callable[..., Any]) -> Any:  # noqa: ANN401
-    """``inner`` for a step of a loop: its code is woven into the loop's, because passing many arrays takes longer than the step."""
+    """``inner`` for a step of a loop: its code is woven into the loop's, as passing many arrays takes longer than the step."""
     return _compiled(function, _nrt=False, forceinline=True)

@@ -95,7 +95,8 @@ def in_order(out: Output) -> Int64:
     weights = rows[:, frame_rows.USED : frame_rows.OBSERVED].any(axis=1)
     rows = rows[weights | (rows[:, frame_rows.BUCKET] == frame_rows.WORKLOAD)]
     keys = (frame_rows.HOLDER, frame_rows.BUCKET, frame_rows.DEVICE_ORDINAL, frame_rows.GPU_ORDINAL, frame_rows.FRAME)
-    return rows[np.lexsort([rows[:, key] for key in keys])]
+    order = np.lexsort([rows[:, key] for key in keys])
+    return np.take(rows, order, axis=0)
 
 
 def _names(values: "pd.Series[str]", index: Int64) -> pa.Array:

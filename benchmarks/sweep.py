@@ -2,9 +2,9 @@
 
     python -m benchmarks.sweep [--small]
 
-Makes ten shards of about a million pod samples (see ``sweep_data``), writes them to a temporary folder, and prints a table of
-the bars. Each round takes every time once, one after the other, and the least of the rounds counts, so that a busy machine touches
-all of them alike. ``README.md`` says what each ratio means. Ends with 1 where a bar is missed. ``--small``: one shard, two rounds.
+Makes ten shards of about a million pod samples (see ``sweep_data``), writes them to a temporary folder, prints a table of the
+bars. Each round takes every time once, one after the other, and the least of the rounds counts, so that a busy machine touches
+all alike. ``README.md`` says what each ratio means. Ends with 1 where a bar is missed. ``--small``: one shard, two rounds.
 """
 
 import argparse
@@ -90,7 +90,7 @@ def walk(work: Work) -> Times:
     table = usage.table_of(rows, periods, shard)
     marks.append(time.perf_counter())
     frame = rows[:, 0]
-    first, last = (np.searchsorted(frame, np.arange(len(wanted)), side=side) for side in ("left", "right"))  # type: ignore[call-overload]
+    first, last = (np.searchsorted(frame, np.arange(len(wanted)), side=side) for side in ("left", "right"))
     _, _, nanos = apportion(work.costs, first, last, table)
     marks.append(time.perf_counter())
     if int(nanos.sum()) != int(work.costs.sum()):
