@@ -77,12 +77,12 @@ def walk(work: Work) -> Times:
     """One shard from the table of samples to nanos; the seconds of each step."""
     marks = [time.perf_counter()]
     shard = build(work.samples, work.nodes, work.pods, sorted(set(work.periods.node_key)), POLICY)
-    marks.append(time.perf_counter())
-    runs = hold(shard.offsets, shard.ts, shard.values, shard.reports, shard.alive, POLICY.max_hold_ms, POLICY.max_gap_ms)
-    marks.append(time.perf_counter())
     number = pd.Series(np.arange(len(shard.machines)), index=shard.machines.node_key)
     periods = work.periods.assign(machine=work.periods.node_key.map(number))
     wanted = periods[["machine", "start_ms", "end_ms", "expected_ms"]].to_numpy(np.int64)
+    marks.append(time.perf_counter())
+    runs = hold(shard.offsets, shard.ts, shard.values, shard.reports, shard.alive, POLICY.max_hold_ms, POLICY.max_gap_ms)
+    marks.append(time.perf_counter())
     out = usage.space(shard, wanted, POLICY)
     sweep_frames(runs, shard.topology, usage.terms_of(POLICY), wanted, out)
     rows = usage.in_order(out)
