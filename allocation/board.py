@@ -177,20 +177,20 @@ def show(runs: Runs, series: Int64, j: int, t: int) -> int:
         series[j, SIGHT] = UNSEEN
     if place == series[j, STOP]:
         return NEVER
-    if runs.start[place] > t:
-        return runs.start[place]
+    start, end = runs.start[place], runs.end[place]
+    if start > t:
+        return int(start)
     series[j, VALUE] = runs.value[place]
     series[j, SIGHT] = IMPUTED if runs.imputed[place] else OBSERVED
-    return runs.end[place]
+    return int(end)
 
 
 @inner
 def turn_first(runs: Runs, series: Int64, agenda: Int64, count: int, t: int, period: tuple[int, int]) -> int:
     """Shows the change at t that stands first on the agenda; how many are still to come."""
-    after = show(runs, series, agenda[0] & PLACE_MASK, t)
-    if after < period[1]:
-        return postpone(agenda, count, after - period[0])
-    return leave(agenda, count)
+    after: int = show(runs, series, agenda[0] & PLACE_MASK, t)
+    left: int = postpone(agenda, count, after - period[0]) if after < period[1] else leave(agenda, count)
+    return left
 
 
 @inner

@@ -77,7 +77,7 @@ def _visible(runs: Runs, desk: Board, own: int, period: tuple[int, int]) -> tupl
 @inner
 def told_size(runs: Runs, desk: Board, n: int, period: tuple[int, int], limits: Limits) -> int:
     """K of the device on the board in a period, or ABSENT where nothing tells it; what the board showed is lost."""
-    total = _largest_total(runs, desk.series, n, period[1])
+    total: int = _largest_total(runs, desk.series, n, period[1])
     if total > 0:
         return total
     own, tells = _own_series(desk.series, n)

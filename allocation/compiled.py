@@ -16,6 +16,7 @@ from numba.core import config as numba_config
 
 HERE = Path(__file__).parent
 config: Any = numba_config
+compile_as: Any = njit
 
 
 @cache
@@ -33,7 +34,7 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:  # noqa: ANN
     given = config.CACHE_DIR
     config.CACHE_DIR = cache_folder()
     try:
-        return njit(cache=True, error_model="numpy", **options)(function)
+        return compile_as(cache=True, error_model="numpy", **options)(function)
     finally:
         config.CACHE_DIR = given
 
@@ -49,5 +50,5 @@ def inner(function: Callable[..., Any]) -> Any:  # noqa: ANN401
 
 
 def woven(function: Callable[..., Any]) -> Any:  # noqa: ANN401
-    """``inner`` for a step of a loop: woven into the loop's code, because passing many arrays takes longer than the step."""
+    """``inner`` for a step of a loop: its code is woven into the loop's, as passing many arrays takes longer than the step."""
     return _compiled(function, _nrt=False, forceinline=True)

@@ -73,7 +73,7 @@ def sizes_by_series(
                 found[d, TOTAL] = max(found[d, TOTAL], figures[s, LARGEST])
         for u in range(first, last):
             for f in range(first, last):
-                if role[u] != instant.USED or role[f] != instant.FREE:
+                if role[u] not in (instant.USED, instant.ROWS) or role[f] != instant.FREE:
                     continue
                 sum_of_two = _largest_sum(runs, u, f, instant.ABSENT, machine[u], windows)
                 found[d, VISIBLE] = max(found[d, VISIBLE], sum_of_two)

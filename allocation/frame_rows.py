@@ -31,6 +31,8 @@ NOTE_OVER, NOTE_REPEATED, NOTE_UNMAPPED, NOTE_GUESS, NOTE_LOW, NOTE_MORE, NOTE_G
 NOTE_COLUMNS = 7
 """Columns of a note: frame, device (or ABSENT), code, and four figures."""
 LAST_ORDINAL = 1 << 20
+ORDER = (FRAME, GPU_ORDINAL, DEVICE_ORDINAL, BUCKET, HOLDER)
+"""By these columns rows stand in the order of division (R12)."""
 
 
 class Topology(NamedTuple):
@@ -155,3 +157,30 @@ def book_times(runs: Runs, topology: Topology, desk: Board, first: int, last: in
     """Known, observed and imputed time of the series ``first:last`` onto a row that no holder has (R16, R27)."""
     observed, imputed, _, _ = known_time(runs, topology, desk, first, last, (frame.start, frame.end))
     row[OBSERVED], row[IMPUTED], row[KNOWN] = observed, imputed, observed + imputed
+
+
+@inner
+def keep_rows(rows: Int64, count: int) -> int:
+    """Moves the rows that weigh anything or have a holder to the front; how many."""
+    n = 0
+    for r in range(count):
+        keep = rows[r, BUCKET] == WORKLOAD
+        for column in range(USED, OBSERVED):
+            keep = keep or rows[r, column] != 0
+        if keep and n < r:
+            for column in range(ROW_COLUMNS):
+                rows[n, column] = rows[r, column]
+        n += keep
+    return n
+
+
+@inner
+def ordered(rows: Int64) -> bool:
+    """Whether the rows stand in the order of division."""
+    for r in range(1, len(rows)):
+        for column in ORDER:
+            if rows[r, column] != rows[r - 1, column]:
+                if rows[r, column] < rows[r - 1, column]:
+                    return False
+                break
+    return True

@@ -59,7 +59,25 @@ def pieces_of(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, machin
     )
     offsets = timestamps.offsets.to_numpy().astype(np.int64) if len(samples) else np.zeros(1, np.int64)
     series = samples.drop_columns(["timestamps_ms", "values"]).to_pandas()
-    return Pieces(_pieces(series, offsets, ts, nodes, pods, machines)[COLUMNS], ts, values)
+    return Pieces(_own_account(_pieces(series, offsets, ts, nodes, pods, machines))[COLUMNS], ts, values)
+
+
+def _own_account(pieces: pd.DataFrame) -> pd.DataFrame:
+    """Without what a container-level source says of a device that a device-level one tells the same of (R25).
+
+    Its used goes where the other shows used or pods' rows; its total also where the other shows used and free.
+    """
+    place = ["machine", "gpu_uuid", "gpu_instance"]
+    told = pieces[pieces.level == "device"]
+    shows = told.assign(role=told.role.replace({"pod_memory": "used"}))[[*place, "role"]].drop_duplicates()
+    sized = shows[shows.role.isin(("used", "free"))].groupby(place).role.nunique()
+    whole = sized[sized == 2].reset_index()[place].assign(role="total")
+    shows = pd.concat([shows, whole], ignore_index=True).drop_duplicates()
+    both = pieces.merge(shows[shows.role != "declared"], on=[*place, "role"], how="left", indicator=True)
+    twice = (
+        (both._merge == "both").to_numpy() & (pieces.level == "container").to_numpy() & (pieces.role != "pod_memory").to_numpy()
+    )
+    return pieces[~twice]
 
 
 def _pieces(
@@ -97,7 +115,10 @@ def first_at(ts: Int64, lo: Int64, hi: Int64, t: Int64) -> Int64:
 
 
 def _with_uids(pieces: pd.DataFrame, ts: Int64, pods: pd.DataFrame) -> pd.DataFrame:
-    """Uids by (namespace, pod, time) where the source has none (R20), and each pod's known start and end."""
+    """Uids where the source has none (R20), and each pod's known start and end.
+
+    By the inventory at that time; where it does not know the name, the one uid that other series show the name with.
+    """
     held = pieces.pod != ""
     lives = pods[["namespace", "pod", "pod_uid", "seen_ms", "started_ms", "ended_ms"]].sort_values(
         ["namespace", "pod", "seen_ms"]
@@ -110,7 +131,10 @@ def _with_uids(pieces: pd.DataFrame, ts: Int64, pods: pd.DataFrame) -> pd.DataFr
     by_name["next_ms"] = group.seen_ms.shift(-1).fillna(NEVER).astype("int64")
     by_name["first_ms"] = np.where(group.cumcount() == 0, -NEVER, by_name.seen_ms)
     unnamed = pieces[held & (pieces.pod_uid == "")].merge(by_name, on=["namespace", "pod"], how="left")
-    unnamed["pod_uid"] = unnamed.known_uid.fillna("")
+    shown = named.drop_duplicates(["namespace", "pod", "pod_uid"])
+    shown = shown[~shown.duplicated(["namespace", "pod"], keep=False)].set_index(["namespace", "pod"]).pod_uid
+    by_series = shown.reindex(pd.MultiIndex.from_frame(unnamed[["namespace", "pod"]])).set_axis(unnamed.index)
+    unnamed["pod_uid"] = unnamed.known_uid.fillna(by_series).fillna("")
     unnamed = _cut(unnamed, ts, unnamed.first_ms.fillna(-NEVER).astype("int64"), unnamed.next_ms.fillna(NEVER).astype("int64"))
     lived = pd.concat([named, unnamed], ignore_index=True)
     lived = lived.assign(

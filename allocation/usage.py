@@ -10,7 +10,7 @@ import pyarrow as pa
 from allocation import frame_rows, wide
 from allocation.devices import Shard
 from allocation.findings import Code, Finding, Severity
-from allocation.frame_rows import Output
+from allocation.frame_rows import Output, keep_rows, ordered
 from allocation.frames import Terms, sweep_frames
 from allocation.held import held
 from allocation.instant import ABSENT
@@ -92,13 +92,12 @@ def space(shard: Shard, wanted: Int64, policy: Policy) -> Output:
 
 
 def in_order(out: Output) -> Int64:
-    """The rows that weigh anything or have a holder, in the order of division."""
-    rows = out.rows[: out.count[0]]
-    weights = rows[:, frame_rows.USED : frame_rows.OBSERVED].any(axis=1)
-    rows = rows[weights | (rows[:, frame_rows.BUCKET] == frame_rows.WORKLOAD)]
-    keys = (frame_rows.HOLDER, frame_rows.BUCKET, frame_rows.DEVICE_ORDINAL, frame_rows.GPU_ORDINAL, frame_rows.FRAME)
-    ordered: Int64 = rows[np.lexsort([rows[:, key] for key in keys])]
-    return ordered
+    """The rows that weigh anything or have a holder, in the order of division, in which most come out already."""
+    rows = out.rows[: keep_rows(out.rows, out.count[0])]
+    if not ordered(rows):
+        rows = np.take(rows, np.lexsort([rows[:, key] for key in reversed(frame_rows.ORDER)]), axis=0)
+    kept: Int64 = rows
+    return kept
 
 
 def _names(values: "pd.Series[str]", index: Int64) -> pa.Array:

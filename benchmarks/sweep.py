@@ -2,10 +2,9 @@
 
     python -m benchmarks.sweep [--small]
 
-Makes ten shards of about a million pod samples (see ``sweep_data``), writes them to a temporary folder, and prints a table of
-the bars. Each round takes every time once, one after the other, and the least of the rounds counts, so that a busy machine
-touches all of them alike. ``README.md`` says what each ratio means. Ends with 1 where a bar is missed. ``--small``: one shard,
-two rounds.
+Makes ten shards of about a million pod samples (see ``sweep_data``), writes them to a temporary folder, prints a table of the
+bars. Each round takes every time once, one after the other, and the least of the rounds counts, so that a busy machine touches
+all alike. ``README.md`` says what each ratio means. Ends with 1 where a bar is missed. ``--small``: one shard, two rounds.
 """
 
 import argparse
@@ -78,12 +77,12 @@ def walk(work: Work) -> Times:
     """One shard from the table of samples to nanos; the seconds of each step."""
     marks = [time.perf_counter()]
     shard = build(work.samples, work.nodes, work.pods, sorted(set(work.periods.node_key)), POLICY)
-    marks.append(time.perf_counter())
-    runs = hold(shard.offsets, shard.ts, shard.values, shard.reports, shard.alive, POLICY.max_hold_ms, POLICY.max_gap_ms)
-    marks.append(time.perf_counter())
     number = pd.Series(np.arange(len(shard.machines)), index=shard.machines.node_key)
     periods = work.periods.assign(machine=work.periods.node_key.map(number))
     wanted = periods[["machine", "start_ms", "end_ms", "expected_ms"]].to_numpy(np.int64)
+    marks.append(time.perf_counter())
+    runs = hold(shard.offsets, shard.ts, shard.values, shard.reports, shard.alive, POLICY.max_hold_ms, POLICY.max_gap_ms)
+    marks.append(time.perf_counter())
     out = usage.space(shard, wanted, POLICY)
     sweep_frames(runs, shard.topology, usage.terms_of(POLICY), wanted, out)
     rows = usage.in_order(out)
@@ -91,7 +90,7 @@ def walk(work: Work) -> Times:
     table = usage.table_of(rows, periods, shard)
     marks.append(time.perf_counter())
     frame = rows[:, 0]
-    first, last = (np.searchsorted(frame, np.arange(len(wanted)), side=side) for side in ("left", "right"))  # type: ignore[call-overload]
+    first, last = (np.searchsorted(frame, np.arange(len(wanted)), side=side) for side in ("left", "right"))
     _, _, nanos = apportion(work.costs, first, last, table)
     marks.append(time.perf_counter())
     if int(nanos.sum()) != int(work.costs.sum()):

@@ -65,7 +65,7 @@ def crowded(pods: int, minutes: int = 60, seed: int = 1) -> Work:
     owner = np.repeat(np.arange(pods), count)
     step = np.tile(np.arange(minutes * 2) * 30_000, pods)
     times = START_MS + step + np.repeat(random.integers(0, 30_000, pods), count)
-    values = random.integers(1, 78_000 // pods, len(owner)) * float(MIB)
+    values = (random.integers(1, 78_000 // pods, len(owner)) * MIB).astype(np.float64)
     labels = _labels(np.zeros(pods, np.int64), "pod_memory", np.arange(pods))
     drawn = Drawn(labels, np.bincount(owner), times, values)
     return _work(random, [drawn, *_devices(random, cards, ("used", "reserved"))], cards, minutes * 60_000)

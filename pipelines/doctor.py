@@ -19,6 +19,7 @@ from pipelines.checks_metrics import Moment, check_sources, spoken
 from pipelines.checks_nodes import ClusterNodes, billed_machines, check_claims, check_join, check_strangers, nodes_of
 from pipelines.inventory import catalogue
 from pipelines.metric_sources.base import Window
+from pipelines.owner_settings import owners_of
 from pipelines.settings import ClusterEntry, Settings, day_start
 from pipelines.storage import TableStore
 
@@ -37,7 +38,7 @@ def diagnose(settings: Settings, today: date) -> list[Check]:
         today: The UTC day that is not over yet; bills are expected up to the day before.
     """
     output, store = _output(settings)
-    checks: list[Check] = []
+    checks: list[Check] = list(_mapping(settings))
     bills: list[BillDays] = []
     for number in range(len(settings.billing)):
         told, days = check_bill(settings, number, today, store)
@@ -53,6 +54,19 @@ def diagnose(settings: Settings, today: date) -> list[Check]:
     if len(clusters) == len(settings.clusters):
         checks += _strangers(clusters, bills)
     return [*checks, output]
+
+
+def _mapping(settings: Settings) -> Iterable[Check]:
+    """Whether the mapping file can be read, where one is configured."""
+    if settings.owners.mapping is None:
+        return
+    where = str(settings.owners.mapping.path)
+    try:
+        owners_of(settings.owners)
+    except ChargebackError as error:
+        yield failed("owners.mapping", where, error)
+    else:
+        yield Check("owners.mapping", Status.OK, "the mapping file can be read", where)
 
 
 def exit_code(checks: Iterable[Check]) -> int:

@@ -261,4 +261,9 @@ def _checks(walk: Walked, out: Console) -> None:
     checks = walk["adds_up"]
     _say(out, f"adds up ({len(checks)} sums are exact): this row is {walk['row']['cost']} {walk['row']['currency']}")
     if walk["changed_inputs"]:
-        _say(out, f"        changed since the run, without an effect on this row: {', '.join(walk['changed_inputs'])}")
+        _say(
+            out,
+            f"        changed since the run: {', '.join(walk['changed_inputs'])}; the money above is what the run's inputs give",
+        )
+        if "owners" in walk["changed_inputs"]:
+            _say(out, "        owners, names and the split over models are those of the run; run the day again for those of now")

@@ -41,6 +41,13 @@ class OwnerRule(_Section):
     @model_validator(mode="after")
     def _readable(self) -> "OwnerRule":
         check_rule(self.match_regex, self.names)
+        if not self.names:
+            raise ValueError("the rule names no team, model or cost_center; add one, or take the rule out")
+        if self.valid_from and self.valid_until and self.valid_from >= self.valid_until:
+            raise ValueError("`from` must be before `until`; the rule would never hold")
+        empty = [key for key, pattern in {**self.match, **self.match_regex}.items() if not pattern]
+        if empty:
+            raise ValueError(f"match.{empty[0]} is empty and would never fit; write a pattern, or leave it out")
         return self
 
 
@@ -103,8 +110,11 @@ class CustomServer(_Section):
 
     @model_validator(mode="after")
     def _some(self) -> "CustomServer":
-        if not any((self.prompt, self.generation, self.requests, self.compute_time)):
+        counters = [c.metric for c in (self.prompt, self.generation, self.requests, self.compute_time) if c is not None]
+        if not counters:
             raise ValueError("name at least one of prompt, generation, requests, compute_time")
+        if len(set(counters)) < len(counters):
+            raise ValueError("two of prompt, generation, requests, compute_time name one metric; give each its own")
         return self
 
 
@@ -124,7 +134,14 @@ class ModelSplitEntry(_Section):
             raise ValueError("servers: custom needs the section `custom`")
         if self.custom is not None and not {"auto", "custom"}.intersection(self.servers):
             raise ValueError("the section `custom` is there, and servers does not name custom")
+        if self.custom is not None and not self._custom_weighs():
+            raise ValueError("every counter that `custom` names weighs 0; set weights.prompt or weights.generation above 0")
         return self
+
+    def _custom_weighs(self) -> bool:
+        assert self.custom is not None  # noqa: S101
+        tokens = (self.custom.prompt and self.weights.prompt, self.custom.generation and self.weights.generation)
+        return any((*tokens, self.custom.requests, self.custom.compute_time))
 
 
 class OwnersEntry(_Section):

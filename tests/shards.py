@@ -84,7 +84,8 @@ def pods_table(lives: Lives) -> pa.Table:
     rows = [
         {
             "namespace": ns, "pod": pod, "pod_uid": uid, "seen_from": moment(start), "seen_until": moment(end),
-            "started_at": moment(start), "ended_at": moment(end), "labels": [], "annotations": [],
+            "started_at": moment(start), "ended_at": moment(end), "labels_from": EPOCH, "labels": [], "annotations": [],
+            "gpu_requests": [], "resource_claims": [], "namespace_labels": [],
         }
         for (ns, pod, uid), (start, end) in sorted(lives.items())
     ]  # fmt: skip

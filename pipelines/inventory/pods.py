@@ -18,6 +18,7 @@ from pipelines.inventory.pod_sights import PodSights, latest
 from pipelines.inventory.stretches import Inventory, Stretches, as_table, text_column
 
 _NO_OWNER = ("", "<none>")
+_VERSIONED = ("labels", "annotations", "namespace_labels")
 _ROLLED_UP = {"ReplicaSet": ("kube_replicaset_owner", "replicaset"), "Job": ("kube_job_owner", "job_name")}
 """Kinds of owners that have an owner themselves: the series that names it, and its label for their own name."""
 
@@ -53,12 +54,11 @@ def build_pods(inventory: Inventory) -> pa.Table:
         "declared_fraction": pa.array(fraction, from_pandas=True),
         "gpu_group": text_column(gpu_group(sights)),
         "resource_claims": claims(sights, len(pods)),
-        "namespace_labels": _namespace_labels(table, pods.namespace),
     }
-    versions, labels, annotations = label_versions(sights)
+    versions, told = label_versions(sights, Stretches(table, "kube_namespace_labels"))
     of_pod = pa.array(versions.pod.to_numpy(np.int64))
     rows = {column: values.take(of_pod) for column, values in columns.items()}
-    rows |= {"labels_from": time_column(versions.from_ms.to_numpy(np.int64)), "labels": labels, "annotations": annotations}
+    rows |= {"labels_from": time_column(versions.from_ms.to_numpy(np.int64)), **dict(zip(_VERSIONED, told, strict=True))}
     return conform(pa.table(rows), PODS, source="inventory")
 
 
@@ -96,16 +96,6 @@ def _above(table: pa.Table, metric: str, label: str) -> pd.DataFrame:
     above = above[~above.kind_above.isin(_NO_OWNER) & ~above.name_above.isin(_NO_OWNER)]
     above = above.sort_values(["last_ms", "first_ms", "kind_above", "name_above"])
     return above.drop_duplicates(["namespace", "name"], keep="last")[list(names)]
-
-
-def _namespace_labels(table: pa.Table, namespaces: "pd.Series[str]") -> pa.Array:
-    """The labels last seen on each pod's namespace; an empty map where none is known."""
-    series = Stretches(table, "kube_namespace_labels")
-    maps, number = series.content("label_")
-    said = series.times().assign(namespace=series.label("namespace"), number=number, row=np.arange(len(series)))
-    said = said.sort_values(["last_ms", "first_ms", "number"]).drop_duplicates("namespace", keep="last")
-    row = namespaces.map(said.set_index("namespace").row).fillna(len(series)).astype("int64")
-    return maps.take(pa.array(row.to_numpy()))
 
 
 def _moments(ms: "pd.Series[float]") -> pa.Array:

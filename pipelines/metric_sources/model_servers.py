@@ -142,8 +142,11 @@ def split_of(entry: ModelSplitEntry) -> ModelSplit:
     order = (entry.by, *(name for name in _MEASURES if name != entry.by))
     found: dict[str, dict[str, int]] = {}
     for server in servers_of(entry):
-        measure = next(name for name in order if any(kind in server.kinds for kind in _MEASURES[name]))
-        found[server.name] = {kind: weight for kind in _MEASURES[measure] if (weight := weights.get(kind, 10**6))}
+        counted = {
+            name: {kind: weight for kind in _MEASURES[name] if kind in server.kinds and (weight := weights.get(kind, 10**6))}
+            for name in order
+        }
+        found[server.name] = next((kinds for kinds in counted.values() if kinds), {})
     return ModelSplit(found)
 
 

@@ -136,7 +136,12 @@ _FLAGS = frozenset({"kube_pod_status_phase"})
 """Metrics that state with 1 what is and with 0 what is not: only what is counts."""
 _MOMENTS = frozenset({"kube_node_created", "kube_pod_created", "kube_pod_container_state_started", "kube_pod_completion_time"})
 """Metrics whose value is a time: a new time is a new stretch."""
-_VERSIONED = {"kube_pod_labels": "label_", "kube_pod_annotations": "annotation_", "kube_node_info": "provider_id"}
+_VERSIONED = {
+    "kube_pod_labels": "label_",
+    "kube_pod_annotations": "annotation_",
+    "kube_namespace_labels": "label_",
+    "kube_node_info": "provider_id",
+}
 """Metrics whose labels say what was true until others came, and how the names of those begin."""
 
 
