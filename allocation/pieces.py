@@ -73,11 +73,10 @@ def _own_account(pieces: pd.DataFrame) -> pd.DataFrame:
     sized = shows[shows.role.isin(("used", "free"))].groupby(place).role.nunique()
     whole = sized[sized == 2].reset_index()[place].assign(role="total")
     shows = pd.concat([shows, whole], ignore_index=True).drop_duplicates()
-    both = pieces.merge(shows[shows.role != "declared"], on=[*place, "role"], how="left", indicator=True)
-    twice = (
-        (both._merge == "both").to_numpy() & (pieces.level == "container").to_numpy() & (pieces.role != "pod_memory").to_numpy()
-    )
-    return pieces[~twice]
+    shows = shows[~shows.role.isin(("declared", "pod_memory"))].assign(told_there=True)
+    there = pieces.merge(shows, on=[*place, "role"], how="left").told_there.notna().to_numpy()
+    own = (pieces.level == "container").to_numpy() & (pieces.role != "pod_memory").to_numpy()
+    return pieces[~(there & own)]
 
 
 def _pieces(

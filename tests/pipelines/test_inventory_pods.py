@@ -1,5 +1,6 @@
 """Pods over time: identity, life, owner, requests, claims, and versions of labels."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -320,14 +321,15 @@ def test_series_without_uid_go_to_the_pod_that_had_come_last() -> None:
     ]
 
 
-def test_namespace_labels_last_seen() -> None:
-    row = pod(
+def test_namespace_labels_have_versions_as_pod_labels_have() -> None:
+    rows = pods(
         info("kube_pod_info", 0, 9, **POD),
         info("kube_namespace_labels", 0, 4, namespace="ml", label_team="old"),
         info("kube_namespace_labels", 5, 9, namespace="ml", label_team="new"),
         info("kube_namespace_labels", 0, 9, namespace="other", label_team="no"),
     )
-    assert row["namespace_labels"] == {"team": "new"}
+    told = [(r["namespace_labels"], r["labels_from"]) for r in rows]
+    assert told == [({"team": "old"}, datetime(1970, 1, 1, tzinfo=UTC)), ({"team": "new"}, at(5))]
 
 
 def test_what_cannot_be_read_is_ignored() -> None:

@@ -252,3 +252,21 @@ def test_each_field_that_nobody_names_is_told_with_its_money(tmp_path: Path) -> 
     assert sorted(str(f["evidence"]).split(" (")[0] for f in told) == [
         f"no rule and no source names a {name}" for name in ("cost_center", "model", "team")
     ]
+
+
+def test_a_custom_server_with_one_counter_is_weighed_by_that_one() -> None:
+    one = entry(custom={"generation": {"metric": "made_total"}}, servers=["custom"])
+    assert split_of(one).servers == {"custom": {"generation": 10**6}}
+    assert metrics_of(one) == ("made_total",)
+
+
+@pytest.mark.parametrize(
+    ("custom", "weights", "text"),
+    [
+        ({"prompt": {"metric": "m"}, "generation": {"metric": "m"}}, {}, "name one metric"),
+        ({"prompt": {"metric": "m"}}, {"prompt": 0}, "weighs 0"),
+    ],
+)
+def test_a_custom_server_that_could_never_split_is_refused(custom: dict[str, object], weights: dict[str, int], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        entry(custom=custom, weights=weights, servers=["custom"])
