@@ -28,9 +28,10 @@ import pyarrow.parquet as pq
 
 from allocation import usage
 from allocation.apportion import apportion
-from allocation.devices import build
+from allocation.devices import build, machines_of
 from allocation.frames import sweep_frames
 from allocation.intervals import hold
+from allocation.pieces import pieces_of
 from allocation.policy import Policy
 from benchmarks.sweep_data import Work, crowded, ordinary, repeated
 
@@ -76,7 +77,8 @@ def measure(folder: Path, shards: int, rounds: int) -> tuple[Times, Times]:
 def walk(work: Work) -> Times:
     """One shard from the table of samples to nanos; the seconds of each step."""
     marks = [time.perf_counter()]
-    shard = build(work.samples, work.nodes, work.pods, sorted(set(work.periods.node_key)), POLICY)
+    machines = machines_of(work.nodes, sorted(set(work.periods.node_key)))
+    shard = build(pieces_of(work.samples, work.nodes, work.pods, machines), machines, POLICY)
     number = pd.Series(np.arange(len(shard.machines)), index=shard.machines.node_key)
     periods = work.periods.assign(machine=work.periods.node_key.map(number))
     wanted = periods[["machine", "start_ms", "end_ms", "expected_ms"]].to_numpy(np.int64)
