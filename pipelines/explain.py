@@ -25,7 +25,6 @@ from pipelines import inputs
 from pipelines.explain_kept import Kept, kept_day, kept_table, open_kept, part_key, parts_of
 from pipelines.explain_row import row_document
 from pipelines.explain_slices import money_text
-from pipelines.owner_settings import owners_of
 from pipelines.stages import Walk, served_of
 from pipelines.storage import Partition
 
@@ -185,7 +184,7 @@ def _totals(rows: pa.Table) -> list[dict[str, Any]]:
 
 def _walked(walk: Walk, kept: Kept, rows: pa.Table) -> Iterator[dict[str, Any]]:
     """The documents of some rows of one partition."""
-    now = inputs.inputs_of(walk.settings, walk.store, kept.partition, owners_of(walk.settings.owners).owners_id)
+    now = inputs.inputs_of(walk.settings, walk.store, kept.partition, walk.owners.owners_id)
     changed = inputs.changed(kept.detail.get("inputs"), now)
     day = open_kept(walk, kept)
     told = rows.to_pylist()
@@ -205,7 +204,7 @@ def _deciders(walk: Walk, kept: Kept, rows: Sequence[Mapping[str, Any]]) -> list
     )
     number = held.groupby(list(held.columns), sort=False).ngroup().to_numpy()
     held, pods = held.drop_duplicates(ignore_index=True), kept_table(walk, kept, "pods")
-    known = assign(held, pods, owners_of(walk.settings.owners))
+    known = assign(held, pods, walk.owners)
     served = _servers(walk, kept, held, pods)
     deciders: list[dict[str, str | None]] = [{} for _ in rows]
     for name in FIELDS:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from functools import cached_property
 
 import pandas as pd
 import pyarrow as pa
@@ -20,6 +21,7 @@ from allocation.findings import Code, Finding, Severity
 from allocation.hours import LONGEST_WHOLE_MS
 from allocation.model_split import Served
 from allocation.money import NO_MONEY
+from allocation.owners import Owners
 from allocation.policy import Policy
 from allocation.pricing import price
 from allocation.schemas import BILL_CLUSTER, CHARGEBACK, SAMPLES, USAGE
@@ -53,12 +55,18 @@ class Walk:
         """The method's choices."""
         return self.settings.policy.policy()
 
+    @cached_property
+    def owners(self) -> Owners:
+        """Who owns what; the mapping file is read once a run."""
+        return owners_of(self.settings.owners)
+
 
 def open_walk(settings: Settings, *, refetch: bool = False, accept_less_metrics: bool = False) -> Walk:
     """A run over the settings' store; a mapping file that cannot be used ends it before anything is fetched."""
-    owners_of(settings.owners)
     store = TableStore(settings.output, endpoint_url=settings.storage.endpoint_url, region=settings.storage.region)
-    return Walk(settings, store, refetch, accept_less_metrics)
+    walk = Walk(settings, store, refetch, accept_less_metrics)
+    _ = walk.owners
+    return walk
 
 
 @dataclass(frozen=True)
@@ -172,7 +180,7 @@ def _without_bill(nodes: pd.DataFrame, parts: pd.DataFrame, day: date) -> list[F
 
 def run_id_of(walk: Walk, partition: Partition, bill: DayBill, fetched: Mapping[str, Fetched]) -> str:
     """A hash of all that the partition's figures depend on; no clock in it."""
-    owners = owners_of(walk.settings.owners).owners_id
+    owners = walk.owners.owners_id
     series: object = (
         {name: f.fingerprint for name, f in fetched.items()}
         if partition.cluster == BILL_CLUSTER
@@ -217,14 +225,14 @@ def charge_day(
         return CHARGEBACK.empty(), []
     stamp = chargeback_tables.Stamp(walk.policy.policy_id, run_id)
     pods = _read(walk, "pods", day, cluster)
-    owners = owners_of(walk.settings.owners)
+    owners = walk.owners
     served = served_of(walk, Partition(day, cluster))
     return chargeback_tables.charge(scope.lines, parts, measured.usage, pods, owners, stamp, cluster=cluster, served=served)
 
 
 def served_of(walk: Walk, partition: Partition) -> Served | None:
     """What the partition's model servers counted, None where no row is to be split over models."""
-    split = owners_of(walk.settings.owners).model_split
+    split = walk.owners.model_split
     counters = None if split is None else walk.store.read_beside("samples", partition, "counters")
     return None if split is None or counters is None else Served(counters, split, walk.policy.max_gap_ms)
 
@@ -293,7 +301,7 @@ def without_series(cluster: str, fetched: Fetched, day: date) -> list[Finding]:
 
 def publish(walk: Walk, results: Results) -> None:
     """Replaces the partition in all result tables."""
-    inputs = inputs_of(walk.settings, walk.store, results.partition, owners_of(walk.settings.owners).owners_id)
+    inputs = inputs_of(walk.settings, walk.store, results.partition, walk.owners.owners_id)
     for name in RESULT_TABLES:
         table = getattr(results, name)
         detail = {"run_id": results.run_id, "rows": len(table), "deliveries": list(results.deliveries), "inputs": inputs}
