@@ -19,7 +19,6 @@ from allocation.instant import (
     EVENLY,
     INFERRED,
     INFERRED_LEVEL,
-    POD,
     REPEATED_WITHIN,
     ROWS,
     USED,
@@ -27,7 +26,7 @@ from allocation.instant import (
     Device,
     memory_of,
 )
-from allocation.intervals import Runs, first_above
+from allocation.intervals import Runs
 from allocation.meters import METERS
 
 Int64 = npt.NDArray[np.int64]
@@ -92,58 +91,6 @@ def make_board(series: int, holders: int, account_columns: int, sum_columns: int
         np.zeros(METERS, np.float64),
         np.zeros(sum_columns, np.int64),
     )
-
-
-@inner
-def seat_series(
-    runs: Runs,
-    ids: tuple[int, int],
-    period: tuple[int, int],
-    roles: Int64,
-    levels: Int64,
-    includes: Bool,
-    local: Int64,
-    series: Int64,
-) -> int:
-    """Writes the series of ``ids`` (a range, in order of role and holder) that have runs in the period; how many."""
-    n = 0
-    for s in range(ids[0], ids[1]):
-        a, b = runs.offsets[s], runs.offsets[s + 1]
-        if a == b or runs.end[b - 1] <= period[0] or runs.start[a] >= period[1]:
-            continue
-        place = first_above(runs.end, a, b, period[0])
-        if runs.start[place] >= period[1]:
-            continue
-        series[n, ROLE], series[n, SEAT] = roles[s], local[s]
-        series[n, KIND] = levels[s] if roles[s] == POD else includes[s]
-        series[n, FIRST], series[n, STOP], series[n, GROUP] = place, b, n
-        if n > 0 and series[n - 1, ROLE] == roles[s] and (roles[s] < POD or series[n - 1, SEAT] == local[s]):
-            series[n, GROUP] = series[n - 1, GROUP]
-        n += 1
-    return n
-
-
-@inner
-def seat_holders(series: Int64, n: int, holders: Int64, rests: Float64, accounts: Int64) -> int:
-    """Gives every pod that has a series a seat, in order; how many. What a pod without a series declared tells nothing."""
-    seats, asked = 0, 0
-    for j in range(n):
-        if series[j, ROLE] == POD and series[j, GROUP] == j:
-            holders[seats, :] = 0
-            holders[seats, LOCAL] = series[j, SEAT]
-            holders[seats, TWIN], holders[seats, ROW], holders[seats, ASKED] = ABSENT, ABSENT, ABSENT
-            holders[seats, WORTH] = ABSENT
-            rests[seats, :] = 0.0
-            accounts[seats, :] = 0
-            seats += 1
-        if series[j, ROLE] == POD:
-            series[j, SEAT] = seats - 1
-        elif series[j, ROLE] == DECLARED:
-            while asked < seats and holders[asked, LOCAL] < series[j, SEAT]:
-                asked += 1
-            found = asked < seats and holders[asked, LOCAL] == series[j, SEAT]
-            series[j, SEAT] = asked if found else ABSENT
-    return seats
 
 
 @inner

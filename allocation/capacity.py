@@ -11,7 +11,7 @@ import numpy.typing as npt
 from allocation import board, instant
 from allocation.agenda import PLACE_MASK, next_change
 from allocation.board import Board
-from allocation.compiled import inner
+from allocation.compiled import inner, woven
 from allocation.instant import ABSENT
 from allocation.intervals import Runs
 
@@ -74,7 +74,7 @@ def _visible(runs: Runs, desk: Board, own: int, period: tuple[int, int]) -> tupl
     return whole, visible
 
 
-@inner
+@woven
 def told_size(runs: Runs, desk: Board, n: int, period: tuple[int, int], limits: Limits) -> int:
     """K of the device on the board in a period, or ABSENT where nothing tells it; what the board showed is lost."""
     total: int = _largest_total(runs, desk.series, n, period[1])

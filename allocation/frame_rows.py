@@ -11,9 +11,10 @@ import numpy.typing as npt
 from allocation import board
 from allocation.agenda import PLACE_MASK, next_change
 from allocation.board import Board
-from allocation.compiled import inner
+from allocation.compiled import inner, woven
 from allocation.instant import ABSENT, DECLARED, ROWS
 from allocation.intervals import Runs
+from allocation.seats import seat_holders, seat_series
 
 Int64 = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
@@ -107,21 +108,21 @@ def add_note(out: Output, frame: Frame, device: int, code: int, figures: tuple[i
         out.notes[n, 3 + k] = figures[k]
 
 
-@inner
+@woven
 def open_range(runs: Runs, topology: Topology, desk: Board, first: int, last: int, period: tuple[int, int]) -> int:
     """Seats the series ``first:last`` that have something to say in the period (ms); how many."""
     known = (topology.role, topology.level, topology.includes_reserved, topology.local)
-    return board.seat_series(runs, (first, last), period, known[0], known[1], known[2], known[3], desk.series)
+    return seat_series(runs, (first, last), period, known[0], known[1], known[2], known[3], desk.series)
 
 
-@inner
+@woven
 def open_device(runs: Runs, topology: Topology, desk: Board, device: int, period: tuple[int, int]) -> tuple[int, int, bool]:
     """Seats a device's series and holders: how many series, how many holders, and whether they make it known (R9)."""
     n = open_range(runs, topology, desk, topology.series_offsets[device], topology.series_offsets[device + 1], period)
     known = False
     for j in range(n):
         known = known or (desk.series[j, board.ROLE] != ROWS and desk.series[j, board.ROLE] != DECLARED)
-    return n, board.seat_holders(desk.series, n, desk.holders, desk.rests, desk.accounts), known
+    return n, seat_holders(desk.series, n, desk.holders, desk.rests, desk.accounts), known
 
 
 @inner

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from allocation.compiled import inner, kernel
+from allocation.compiled import inner, kernel, woven
 
 Int64 = npt.NDArray[np.int64]
 NEVER = (1 << 62) - 1
@@ -65,11 +65,23 @@ def _next_report(offsets: Int64, ts: Int64, reports: Reports, s: int, t: int, po
     return first
 
 
-@inner
+@woven
+def _goes_on(ts: Int64, values: Int64, i: int, max_hold: int) -> bool:
+    """Whether the sample after i has its value and follows within ``max_hold``."""
+    return bool((values[i + 1] == values[i]) & (ts[i + 1] - ts[i] <= max_hold))
+
+
+@woven
 def _last_of_level(ts: Int64, values: Int64, i: int, stop: int, max_hold: int) -> int:
-    """The last sample up to which the value of sample i goes on, each sample within ``max_hold`` of the one before."""
-    value = values[i]
-    while i + 1 < stop and values[i + 1] == value and ts[i + 1] - ts[i] <= max_hold:
+    """The last sample up to which the value of sample i goes on; four at a time while all of them do."""
+    while i + 4 < stop and (
+        _goes_on(ts, values, i, max_hold)
+        & _goes_on(ts, values, i + 1, max_hold)
+        & _goes_on(ts, values, i + 2, max_hold)
+        & _goes_on(ts, values, i + 3, max_hold)
+    ):
+        i += 4
+    while i + 1 < stop and _goes_on(ts, values, i, max_hold):
         i += 1
     return i
 

@@ -8,10 +8,11 @@ import pandas as pd
 import pyarrow as pa
 
 from allocation import frame_rows, wide
+from allocation.cards import Terms
 from allocation.devices import Shard
 from allocation.findings import Code, Finding, Severity
 from allocation.frame_rows import Output, keep_rows, ordered
-from allocation.frames import Terms, sweep_frames
+from allocation.frames import sweep_frames
 from allocation.held import held
 from allocation.instant import ABSENT
 from allocation.noticed import notice
@@ -69,13 +70,12 @@ def measure(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, periods:
 
 def space(shard: Shard, wanted: Int64, policy: Policy) -> Output:
     """Room for all rows that the frames can have; untouched room costs no memory."""
-    topology = shard.topology
-    machine_of_gpu = shard.gpus.machine.to_numpy(np.int64)
-    machine_of_device = machine_of_gpu[shard.devices.gpu.to_numpy(np.int64)] if len(shard.devices) else np.empty(0, np.int64)
+    topology, size = shard.topology, len(shard.machines)
+    machine_of_gpu = np.repeat(np.arange(size), np.diff(topology.gpu_offsets))
+    machine_of_device = np.repeat(machine_of_gpu, np.diff(topology.device_offsets))
     held = np.diff(topology.device_holder_offsets)
     if policy.idle == "proportional":
         held = held + np.diff(topology.holder_offsets)[machine_of_device]
-    size = len(shard.machines)
     room = (
         np.bincount(machine_of_device, held + 6, size)
         + np.bincount(machine_of_gpu, minlength=size) * 4
