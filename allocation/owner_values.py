@@ -49,11 +49,11 @@ def describe(holders: pd.DataFrame, pods: pa.Table) -> pd.DataFrame:
 
     Args:
         holders: ``namespace``, ``pod``, ``pod_uid`` (empty where unknown), ``end_ms``; any index.
-        pods: table ``pods``; without a column ``labels_from`` each pod has one version.
+        pods: table ``pods``, one row a pod and version of its labels.
     """
     known = pods.select(["namespace", "pod", "pod_uid"]).to_pandas().assign(place=np.arange(len(pods)))
     seen = milliseconds(pods["seen_from"])
-    version = milliseconds(pods["labels_from"]) if "labels_from" in pods.column_names else seen
+    version = milliseconds(pods["labels_from"])
     uid = holders.pod_uid.to_numpy() == ""
     place = _last_before(holders, known.assign(from_ms=version), [*_NAME, "pod_uid"])
     named = known.assign(from_ms=np.maximum(version, seen))
@@ -104,7 +104,7 @@ class Said:
         if source in _OF_POD:
             return self._of_holders(_texts(self._pods[_OF_POD[source]]))
         kind, _, key = source.partition(":")
-        if _MAPS[kind] not in self._pods.column_names or not len(self._pods):
+        if not len(self._pods):
             return np.full(len(self._holders), None, object)
         column = self._pods[_MAPS[kind]].combine_chunks()
         told = [_texts(pc.map_lookup(column, pa.scalar(spelling), "first")) for spelling in label_spellings(key)]

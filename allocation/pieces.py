@@ -73,7 +73,7 @@ def _own_account(pieces: pd.DataFrame) -> pd.DataFrame:
     sized = shows[shows.role.isin(("used", "free"))].groupby(place).role.nunique()
     whole = sized[sized == 2].reset_index()[place].assign(role="total")
     shows = pd.concat([shows, whole], ignore_index=True).drop_duplicates()
-    shows = shows[~shows.role.isin(("declared", "pod_memory"))].assign(told_there=True)
+    shows = shows[shows.role != "declared"].assign(told_there=True)
     there = pieces.merge(shows, on=[*place, "role"], how="left").told_there.notna().to_numpy()
     own = (pieces.level == "container").to_numpy() & (pieces.role != "pod_memory").to_numpy()
     return pieces[~(there & own)]
