@@ -1,11 +1,13 @@
 """How the kernel's functions are compiled, and where compiled code is kept.
 
 numba keeps compiled code by the file of the function that Python calls and does not see when a function called by it changes in
-another file: after an update it would go on with the old rule. So the cache's folder is named by all of the kernel's source.
+another file: after an update it would go on with the old rule. So the cache's folder is named by the source of the function's own
+file and of all that it imports from this package.
 """
 
 import hashlib
 import os
+import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -15,16 +17,35 @@ from numba import njit
 from numba.core import config as numba_config
 
 HERE = Path(__file__).parent
+IMPORTED = re.compile(
+    r"^(?:from allocation\.(\w+) import|import allocation\.(\w+)|from allocation import ([\w, ]+|\([^)]+\)))", re.MULTILINE
+)
 config: Any = numba_config
 compile_as: Any = njit
 
 
 @cache
-def cache_folder() -> str:
-    """The folder for code compiled from this very source: beside it where that can be written, else in the user's cache."""
+def imported_by(path: Path) -> frozenset[Path]:
+    """The files of this package that a file imports itself."""
+    named = " ".join(" ".join(found) for found in IMPORTED.findall(path.read_text(encoding="utf-8")))
+    return frozenset(HERE / f"{name}.py" for name in re.findall(r"\w+", named))
+
+
+def sources_of(path: Path) -> list[Path]:
+    """The files whose text can change what a file compiles to: its own and all that it imports from here, directly or not."""
+    found, new = set[Path](), {path}
+    while new:
+        found |= new
+        new = {one for known in new for one in imported_by(known)} - found
+    return sorted(found)
+
+
+@cache
+def cache_folder(path: Path) -> str:
+    """The folder for what is compiled from a file: beside this one where that can be written, else in the user's cache."""
     digest = hashlib.sha256()
-    for path in sorted(HERE.glob("*.py")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    for source in sources_of(path):
+        digest.update(source.name.encode() + b"\0" + source.read_bytes())
     beside = HERE / "__pycache__"
     place = beside if os.access(beside if beside.exists() else HERE, os.W_OK) else Path.home() / ".cache" / "gpu-chargeback"
     return str(Path(config.CACHE_DIR or place) / f"kernel-{digest.hexdigest()[:16]}")
@@ -32,7 +53,7 @@ def cache_folder() -> str:
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:  # noqa: ANN401
     given = config.CACHE_DIR
-    config.CACHE_DIR = cache_folder()
+    config.CACHE_DIR = cache_folder(Path(function.__code__.co_filename))
     try:
         return compile_as(cache=True, error_model="numpy", **options)(function)
     finally:

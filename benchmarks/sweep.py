@@ -40,7 +40,7 @@ STEPS = ("build", "hold", "sweep", "table", "apportion")
 MONEY = ("hold", "sweep", "apportion")
 ORDINARY, ONE = "ordinary shards", "one of them"
 CHANGING, REPEATED = "one shard, every sample changes", "one shard, the device's value repeated"
-READ = "pq.read_table, one thread"
+READ, READ_PODS = "pq.read_table, one thread", "pq.read_table, one thread, pods alone"
 CROWDS = (3, 30, 300, 3000)
 Times = dict[str, float]
 
@@ -61,6 +61,7 @@ def measure(folder: Path, shards: int, rounds: int) -> tuple[Times, Times]:
     many = [ordinary(seed) for seed in range(shards)]
     for seed, work in enumerate(many):
         write(folder / f"{seed}.parquet", work.samples)
+        write(folder / f"{seed}-pods.parquet", pods_of(work.samples))
     kinds = {ORDINARY: many, ONE: many[:1], CHANGING: [ordinary(0, change=1.0)], REPEATED: [repeated(0)]}
     kinds |= {f"{pods} pods on one GPU, all change": [crowded(pods)] for pods in CROWDS}
     walk(ordinary(0, nodes=1))
@@ -70,7 +71,8 @@ def measure(folder: Path, shards: int, rounds: int) -> tuple[Times, Times]:
             spent = [walk(work) for work in works]
             for step in STEPS:
                 best[f"{kind} {step}"] = min(best[f"{kind} {step}"], sum(times[step] for times in spent))
-        best[READ] = min(best[READ], sum(read_seconds(folder / f"{seed}.parquet") for seed in range(shards)))
+        for name, suffix in ((READ, ""), (READ_PODS, "-pods")):
+            best[name] = min(best[name], sum(read_seconds(folder / f"{seed}{suffix}.parquet") for seed in range(shards)))
     return best, {kind: sum(map(len_of, (work.samples for work in works))) for kind, works in kinds.items()}
 
 
@@ -101,21 +103,24 @@ def walk(work: Work) -> Times:
     return dict(zip(STEPS, np.diff(marks).tolist(), strict=True))
 
 
+def pods_of(samples: pa.Table) -> pa.Table:
+    """The series of pods in a table."""
+    return samples.filter(pc.equal(samples["role"], "pod_memory"))
+
+
 def len_of(samples: pa.Table) -> int:
     """How many samples of pods a table holds."""
-    mine = samples.filter(pc.equal(samples["role"], "pod_memory"))
-    return int(pc.sum(pc.list_value_length(mine["values"])).as_py())
+    return int(pc.sum(pc.list_value_length(pods_of(samples)["values"])).as_py())
 
 
 def write(path: Path, samples: pa.Table) -> None:
-    """The pods' samples as a flat file: number of the series, time, value; sorted so, snappy, in row groups of a million."""
-    mine = samples.filter(pc.equal(samples["role"], "pod_memory"))
-    lists = mine["timestamps_ms"].combine_chunks()
+    """Samples as a flat file: number of the series, time, value; sorted so, snappy, in row groups of a million."""
+    lists = samples["timestamps_ms"].combine_chunks()
     lengths = np.diff(lists.offsets.to_numpy())
     columns: dict[str, npt.NDArray[np.generic]] = {
         "series": np.repeat(np.arange(len(lengths), dtype=np.int32), lengths),
         "timestamp_ms": lists.flatten().to_numpy(),
-        "value": mine["values"].combine_chunks().flatten().to_numpy(),
+        "value": samples["values"].combine_chunks().flatten().to_numpy(),
     }
     pq.write_table(pa.table(columns), path, compression="snappy", row_group_size=1 << 20, use_dictionary=["series", "value"])
 
@@ -142,8 +147,12 @@ def report(times: Times, counts: Times, *, whole: bool) -> int:
     print(f"\n{'bar':48}{'measured':>12}{'wanted':>12}")
     for name, value, sign, limit in bars:
         print(f"{name:48}{value:12.2f}{f'{sign} {limit}':>12}{'  missed' if name in missed else ''}")
+    print(f"{'the same against reading the samples of pods alone':48}{money[ORDINARY] / times[READ_PODS]:12.2f}")
     print(f"\n{f'{len(STEPS)} steps of {ORDINARY}':48}{'seconds':>12}{'ns/sample':>12}")
-    for step, seconds in [(READ, times[READ]), *((step, times[f"{ORDINARY} {step}"]) for step in STEPS)]:
+    for step, seconds in [
+        *((name, times[name]) for name in (READ, READ_PODS)),
+        *((step, times[f"{ORDINARY} {step}"]) for step in STEPS),
+    ]:
         print(f"{step:48}{seconds:12.4f}{seconds / counts[ORDINARY] * 1e9:12.2f}")
     print(f"\n{' + '.join(MONEY):48}{'samples':>12}{'ns/sample':>12}")
     for kind, cost in nanos.items():
