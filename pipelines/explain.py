@@ -124,6 +124,8 @@ def _nothing(walk: Walk, query: Query, kept: Sequence[Kept]) -> str:
     outside = _outside(walk, query, kept) if query.line_item else ""
     if outside:
         return f"{where}; {outside}"
+    if not any(len(k.table) for k in kept):
+        return f"{where}; the day has no rows at all"
     hints = []
     for name, value in query.named().items():
         there = sorted({n for k in kept for n in _names(k.table, name)})

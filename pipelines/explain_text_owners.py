@@ -77,32 +77,27 @@ def owner(walk: Told, out: Console) -> None:
         for name, field in walk["owner"].items()
     )
     say(out, "owner   " + ", ".join(told))
-    differs = {name: field for name, field in walk["owner"].items() if field["today"]}
-    for name, field in differs.items():
-        say(out, f"        {_word(name)}: the row says {_said(walk, name)}; today's settings give {_given(field['today'])}")
+    differs = [name for name, field in walk["owner"].items() if field["today"]]
     if differs:
-        say(out, "        the table has today's owners once the day is run again")
+        _differences(walk, differs, out)
     elif "owners" in walk["changed_inputs"]:
         say(out, "        the owners in the settings changed since the run and give this row the same names and split")
 
 
+def _differences(walk: Told, differs: Sequence[str], out: Console) -> None:
+    """What the row says and what today's settings give for the whole row, field by field."""
+    table = make_grid("", "", "the row says", ">", "today's settings give", "by", ">")
+    for name in differs:
+        today = walk["owner"][name]["today"]
+        cost = walk["row"]["cost"] if name == "model" else ""
+        said = (_word(name), walk["row"][name] or "-", cost)
+        for number, told in enumerate(today):
+            given = told["name"] or ("-" if told["cost"] else "only a run can tell")
+            money = (told["cost"] or "") if name == "model" else ""
+            table.add_row("       ", *(said if not number else ("", "", "")), given, told["by"] or "-", money)
+    out.print(table)
+    say(out, "        the table has today's owners once the day is run again")
+
+
 def _word(name: str) -> str:
     return _WORDS.get(name, name)
-
-
-def _said(walk: Told, name: str) -> str:
-    """The row's name; of a model that shares a server, or that today's settings would give with others, the money too."""
-    said = walk["row"][name] or "-"
-    return f"{said} with {walk['row']['cost']}" if name == "model" else said
-
-
-def _given(today: Sequence[Told]) -> str:
-    """Names and what decides them; where there are several, or for a model, the money of each."""
-    several = len(today) > 1
-    texts = []
-    for told in today:
-        if told["cost"] is None:
-            return f"what only a run can tell: it goes by {told['by']}"
-        money = f" with {told['cost']}" if several else ""
-        texts.append(f"{told['name'] or '-'}{money}" + (f" (by {told['by']})" if told["by"] else ""))
-    return ", ".join(texts)
