@@ -21,14 +21,20 @@ GROUP = ("namespace", "pod", "pod_uid", "server", "model", "kind")
 """Series that differ in nothing of these add up."""
 
 
+ON, FIRST, HOLE, RESET = range(4)
+"""How a sample stands to the one before it: the counter goes on, it is the first, nothing was known between, it began anew."""
+
+
 @kernel
-def _growth(series: Int64, replica: Int64, times: Int64, values: Int64, replicas: int, max_gap: int) -> Int64:
-    """The growth at each sample; samples are in order of series, then time.
+def _growth(
+    series: Int64, replica: Int64, times: Int64, values: Int64, replicas: int, max_gap: int
+) -> tuple[Int64, Int64, Int64]:
+    """The growth at each sample, where the counter then stands, and how it began; samples are in order of series, then time.
 
     Copies of one series (``replica``, below ``replicas``) are read as one: what any of them shows first counts, and the
     counter began anew only when one copy falls below its own last value. A copy that still shows the time before counts nothing.
     """
-    grown = np.zeros(len(times), np.int64)
+    grown, stands, began = np.zeros(len(times), np.int64), np.zeros(len(times), np.int64), np.zeros(len(times), np.int64)
     last, seen, life = np.zeros(replicas, np.int64), np.zeros(replicas, np.int64), np.zeros(replicas, np.int64)
     newest, top, led = 0, 0, 0
     for i in range(len(times)):
@@ -36,39 +42,54 @@ def _growth(series: Int64, replica: Int64, times: Int64, values: Int64, replicas
         if i == 0 or series[i] != series[i - 1] or t - times[i - 1] > max_gap:
             life[:] = -1
             newest, top, led = 0, v, t
+            began[i] = FIRST if i == 0 or series[i] != series[i - 1] else HOLE
         if life[r] < 0 or t - seen[r] > max_gap:
             life[r] = newest
         elif v < last[r]:
             life[r] += 1
         if life[r] < newest and t - led > max_gap:
-            life[r], top = newest, v
+            life[r], top, began[i] = newest, v, HOLE
         if life[r] > newest:
-            newest, top, grown[i] = life[r], v, v
+            newest, top, grown[i], began[i] = life[r], v, v, RESET
         elif life[r] == newest and v > top:
             grown[i], top = v - top, v
         if life[r] == newest:
             led = t
-        last[r], seen[r] = v, t
-    return grown
+        last[r], seen[r], stands[i] = v, t, top
+    return grown, stands, began
 
 
-def growth(counters: pa.Table, max_gap_ms: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The distinct GROUPs, and each sample's growth: ``group`` (its number), ``ms``, ``grown``, sorted by group and time."""
+def steps(counters: pa.Table, max_gap_ms: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Each counter's samples one after the other, its copies read as one.
+
+    Returns:
+        The names of each row of ``counters`` with ``series`` and ``group``, the numbers of its distinct GROUP and ``instance``
+        and of its distinct GROUP; and the samples: ``series``, ``group``, ``ms``, ``grown``, ``stands`` (the counter's value once
+        the sample is read), ``began`` (ON, FIRST, HOLE or RESET), sorted by series and time.
+    """
     names = counters.drop_columns(["timestamps_ms", "values"]).to_pandas()
+    names = names.assign(series=_numbers(names, [*GROUP, "instance"]), group=_numbers(names, list(GROUP)))
     lengths = counters["timestamps_ms"].combine_chunks().value_lengths().to_numpy()
-    series = np.repeat(_numbers(names, [*GROUP, "instance"]), lengths)
+    series, group = (np.repeat(names[c].to_numpy(), lengths) for c in ("series", "group"))
     replica = np.repeat(_numbers(names, ["replica"]), lengths)
-    group = np.repeat(_numbers(names, list(GROUP)), lengths)
     times, values = (counters[c].combine_chunks().flatten().to_numpy() for c in ("timestamps_ms", "values"))
     order = in_order((values, replica, times, series))
     series, replica, group, times, values = (a[order] for a in (series, replica, group, times, values))
     stays = np.ones(len(times), np.bool_)
     stays[:-1] = (series[1:] != series[:-1]) | (times[1:] != times[:-1]) | (replica[1:] != replica[:-1])
     series, replica, group, times, values = (a[stays] for a in (series, replica, group, times, values))
-    grown = _growth(series, replica, times, values, int(replica.max(initial=0)) + 1, max_gap_ms)
+    grown, stands, began = _growth(series, replica, times, values, int(replica.max(initial=0)) + 1, max_gap_ms)
+    told = {"series": series, "group": group, "ms": times, "grown": grown, "stands": stands, "began": began}
+    return names, pd.DataFrame(told)
+
+
+def growth(counters: pa.Table, max_gap_ms: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The distinct GROUPs, and each sample's growth: ``group`` (its number), ``ms``, ``grown``, sorted by group and time."""
+    names, samples = steps(counters, max_gap_ms)
+    group, times = samples.group.to_numpy(), samples.ms.to_numpy()
     order = in_order((times, group))
-    samples = pd.DataFrame({"group": group[order], "ms": times[order], "grown": grown[order]})
-    return names[list(GROUP)].drop_duplicates(ignore_index=True), samples
+    ordered = {"group": group[order], "ms": times[order], "grown": samples.grown.to_numpy()[order]}
+    return names[list(GROUP)].drop_duplicates(ignore_index=True), pd.DataFrame(ordered)
 
 
 def _numbers(names: pd.DataFrame, columns: list[str]) -> Int64:
@@ -90,9 +111,7 @@ def increases(counters: pa.Table, periods: pd.DataFrame, max_gap_ms: int) -> pd.
     """
     groups, samples = growth(counters, max_gap_ms)
     groups = groups.assign(group=np.arange(len(groups)))
-    asked = periods.assign(period=np.arange(len(periods)))
-    pairs = asked.merge(groups.rename(columns={"pod_uid": "of_uid"}), on=["namespace", "pod"])
-    pairs = pairs[(pairs.of_uid == "") | (pairs.pod_uid == "") | (pairs.of_uid == pairs.pod_uid)]
+    pairs = of_periods(groups, periods)
     group, times = samples.group.to_numpy(), samples.ms.to_numpy()
     total = np.concatenate(([0], np.cumsum(samples.grown.to_numpy())))
     first, until = (rows_before(group, times, pairs.group.to_numpy(), pairs[c].to_numpy()) for c in ("start_ms", "end_ms"))
@@ -100,3 +119,13 @@ def increases(counters: pa.Table, periods: pd.DataFrame, max_gap_ms: int) -> pd.
     told = pairs.assign(grown=total[until] - total[first], samples=until - first)
     keys = ["period", "server", "model", "kind"]
     return told.groupby(keys, as_index=False)[["grown", "samples"]].sum()
+
+
+def of_periods(counted: pd.DataFrame, periods: pd.DataFrame) -> pd.DataFrame:
+    """Which counters (``namespace``, ``pod``, ``pod_uid`` and more) each period's pod has: ``period`` beside the columns of both.
+
+    The counter's own uid is ``of_uid``; one without a uid is that of any pod of the name.
+    """
+    asked = periods.assign(period=np.arange(len(periods)))
+    pairs = asked.merge(counted.rename(columns={"pod_uid": "of_uid"}), on=["namespace", "pod"])
+    return pairs[(pairs.of_uid == "") | (pairs.pod_uid == "") | (pairs.of_uid == pairs.pod_uid)]

@@ -72,7 +72,7 @@ def model_shares(holders: pd.DataFrame, pods: pa.Table, served: Served) -> Share
         served: what was counted.
     """
     mine = np.flatnonzero((holders.bucket == "workload").to_numpy())
-    periods = _own_time(holders.iloc[mine].reset_index(drop=True), pods)
+    periods = own_time(holders.iloc[mine].reset_index(drop=True), pods)
     weights = _weights(served.split)
     told = increases(served.counters, periods, served.max_gap_ms).merge(weights, on=["server", "kind"])
     if not len(told):
@@ -109,7 +109,7 @@ def _weigh(share: Int64, grown: Int64, ppm: Int64, count: int) -> tuple[Int64, I
     return high, low
 
 
-def _own_time(holders: pd.DataFrame, pods: pa.Table) -> pd.DataFrame:
+def own_time(holders: pd.DataFrame, pods: pa.Table) -> pd.DataFrame:
     """The holders' periods; where one name stood for several uids, each from its own first sight to that of the next."""
     known = pods.select(["namespace", "pod", "pod_uid"]).to_pandas()
     started = pods["started_at"].cast(pa.int64()).fill_null(np.iinfo(np.int64).max).to_numpy() // 1000

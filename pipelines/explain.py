@@ -11,28 +11,24 @@ from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from allocation.errors import ChargebackError, SettingsError, nearest
-from allocation.model_split import model_shares
 from allocation.money import exact_sum
-from allocation.owners import FIELDS, assign
 from allocation.schemas import BILL_CLUSTER
-from allocation.times import to_ms
 from pipelines import inputs
-from pipelines.explain_kept import Kept, kept_day, kept_table, open_kept, part_key, parts_of
+from pipelines.explain_kept import Kept, kept_day, open_kept, part_key, parts_of
 from pipelines.explain_row import row_document
 from pipelines.explain_slices import money_text
-from pipelines.stages import Walk, served_of
+from pipelines.explain_today import owners_today
+from pipelines.stages import Walk
 from pipelines.storage import Partition
 
 METRICS = ("billed", "effective", "contracted", "list")
 SHOWN_NAMES = 8
 _ORDER = ("charge_period_start", "line_item_id", "cost_metric", "node", "gpu_uuid", "gpu_instance", "bucket", "namespace", "pod",
           "pod_uid", "model", "place")  # fmt: skip
-_HOLDER = ["bucket", "namespace", "pod", "pod_uid", "node"]
 
 
 @dataclass(frozen=True)
@@ -128,6 +124,8 @@ def _nothing(walk: Walk, query: Query, kept: Sequence[Kept]) -> str:
     outside = _outside(walk, query, kept) if query.line_item else ""
     if outside:
         return f"{where}; {outside}"
+    if not any(len(k.table) for k in kept):
+        return f"{where}; the day has no rows at all"
     hints = []
     for name, value in query.named().items():
         there = sorted({n for k in kept for n in _names(k.table, name)})
@@ -190,37 +188,6 @@ def _walked(walk: Walk, kept: Kept, rows: pa.Table) -> Iterator[dict[str, Any]]:
     told = rows.to_pylist()
     keys = [part_key(r) for r in told]
     parts = parts_of(walk, kept, day, set(keys), changed)
-    owners = _deciders(walk, kept, told)
-    for row, key, by in zip(told, keys, owners, strict=True):
-        yield row_document(row, parts[key], by, changed)
-
-
-def _deciders(walk: Walk, kept: Kept, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str | None]]:
-    """What decided each owner of each row, where the method tells and the stored name is the one it gives now."""
-    held = pd.DataFrame([{name: r[name] or "" for name in _HOLDER} for r in rows]).assign(
-        start_ms=[to_ms(r["charge_period_start"]) for r in rows],
-        end_ms=[to_ms(r["charge_period_end"]) for r in rows],
-        cluster=kept.partition.cluster,
-    )
-    number = held.groupby(list(held.columns), sort=False).ngroup().to_numpy()
-    held, pods = held.drop_duplicates(ignore_index=True), kept_table(walk, kept, "pods")
-    known = assign(held, pods, walk.owners)
-    served = _servers(walk, kept, held, pods)
-    deciders: list[dict[str, str | None]] = [{} for _ in rows]
-    for name in FIELDS:
-        given, by = known[name].to_numpy(object)[number], known[f"{name}_by"].to_numpy(object)[number]
-        for n, row in enumerate(rows):
-            deciders[n][name] = str(by[n]) if by[n] and given[n] == row[name] else None
-    for n, row in enumerate(rows):
-        server = served.get((int(number[n]), row["model"]))
-        deciders[n]["model"] = f"counters of {server}" if server else deciders[n]["model"]
-    return deciders
-
-
-def _servers(walk: Walk, kept: Kept, held: pd.DataFrame, pods: pa.Table) -> dict[tuple[int, str], str]:
-    """The model server whose counters split a holder's rows: (number of the holder, model) -> server."""
-    counted = served_of(walk, kept.partition)
-    if counted is None:
-        return {}
-    shares = model_shares(held, pods, counted)
-    return {(int(h), m): s for h, m, s in zip(shares.holder, shares.model, shares.server, strict=True)}
+    owners = owners_today(walk, kept, told, changed)
+    for row, key, today in zip(told, keys, owners, strict=True):
+        yield row_document(row, parts[key], today, changed)

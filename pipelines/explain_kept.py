@@ -75,7 +75,12 @@ def open_kept(walk: Walk, kept: Kept) -> Day:
     lines = kept_lines(
         walk.settings, deliveries if isinstance(deliveries, list) else [], walk.store, start, start + timedelta(days=1)
     )
-    seen = named.detail.get("nodes") if named else None
+    if named is None:
+        raise ChargebackError(
+            f"{walk.store.place('samples')}: the partition {kept.partition} is not there, so no row can be walked back to its "
+            "series; run the day again, if the sources still have them"
+        )
+    seen = named.detail.get("nodes")
     nodes = nodes_frame(kept_table(walk, kept, "nodes"), seen if isinstance(seen, list) else [])
     scope = day_lines(lines, {kept.cluster: nodes}, to_ms(start), to_ms(start) + DAY_MS)
     return Day(scope, nodes, pods_frame(kept_table(walk, kept, "pods")))

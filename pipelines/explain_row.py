@@ -20,6 +20,7 @@ from allocation.errors import ChargebackError
 from allocation.money import decimal_to_nanos
 from allocation.trace import Book
 from pipelines import inputs
+from pipelines.explain_owners import Today, owned
 from pipelines.explain_slices import KINDS, Checks, intervals, money_text, nanos_text, time_text
 
 WIDE = ("gpu_weight", "device_weight", "used_byte_ms", "overhead_byte_ms", "idle_byte_ms", "unmeasured_weight")
@@ -72,13 +73,13 @@ class Part:
         return found
 
 
-def row_document(row: Mapping[str, Any], part: Part, by: Mapping[str, str | None], changed: Sequence[str]) -> dict[str, Any]:
+def row_document(row: Mapping[str, Any], part: Part, today: Today, changed: Sequence[str]) -> dict[str, Any]:
     """One row's walk, checked.
 
     Args:
         row: the stored row of ``chargeback``, with ``cluster``.
         part: what it is a part of.
-        by: what decided each owner, where the method tells.
+        today: what the settings give now for its holder.
         changed: inputs that changed since the row was computed.
 
     Raises:
@@ -102,7 +103,10 @@ def row_document(row: Mapping[str, Any], part: Part, by: Mapping[str, str | None
     document["device"] |= slices.pop("device")
     document |= slices
     document["policy"] = asdict(part.book.policy) | {"reserved_bytes": dict(part.book.policy.reserved_bytes)}
-    document["owner"] = {name: {"name": row[name], "by": by.get(name)} for name in ("team", "model", "cost_center")}
+    told = owned(row, today, own, _of_place(part, where), checks)
+    if told.wrong and not changed:
+        raise _not_again(row, changed, told.wrong)
+    document |= {"model_split": told.model_split, "owner": told.owner}
     document |= {"changed_inputs": list(changed), "adds_up": checks.told}
     for check in checks.told:
         if not check["ok"]:
@@ -133,13 +137,18 @@ def _place(row: Mapping[str, Any], part: Part, changed: Sequence[str]) -> int:
         names = [rows[n].iloc[wrong[0]] for n in ("gpu_uuid", "bucket", "namespace", "pod")]
         raise _not_again(row, changed, f"{'/'.join(n for n in names if n)} had {nanos_text(was)} and has {nanos_text(now)} now")
     where = next(p for stored, p in zip(part.stored, places, strict=True) if stored["place"] == row["place"])
-    of_holder = [stored for stored, place in zip(part.stored, places, strict=True) if place == where]
+    of_holder = _of_place(part, where)
     for kind in KINDS:
         was = sum(stored[f"{kind}_gib_seconds"] for stored in of_holder)
         now = rows[f"{kind}_byte_ms"].iloc[where] / GIB_MS
         if not math.isclose(was, now, rel_tol=1e-9, abs_tol=1e-9):
             raise _not_again(row, changed, f"it had {was:g} {kind} GiB-seconds and has {now:g} now")
     return where
+
+
+def _of_place(part: Part, where: int) -> list[Mapping[str, Any]]:
+    """The stored rows that come from one row of usage, in order."""
+    return [stored for stored, place in zip(part.stored, part.place_of_stored, strict=True) if place == where]
 
 
 def _plain(value: object) -> object:
@@ -234,7 +243,7 @@ def _device(device: pd.DataFrame, own: "pd.Series[Any]", checks: Checks) -> dict
 def _holder(part: Part, where: int, checks: Checks) -> dict[str, Any]:
     """What the row's holder or bucket got of the device; where a server's models share it, their rows."""
     own = part.rows.iloc[where]
-    stored = [row for row, place in zip(part.stored, part.place_of_stored, strict=True) if place == where]
+    stored = _of_place(part, where)
     got = sum(decimal_to_nanos(row["cost"]) for row in stored)
     checks.money("stored rows of the holder = its part of the device", got, int(own.nanos))
     models = [{"model": row["model"], **{c: money_text(row[c]) for c in MONEY}} for row in stored]

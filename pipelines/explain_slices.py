@@ -58,6 +58,10 @@ class Checks:
         """Sums in ms."""
         self._add(what, str(parts), str(whole), "ms")
 
+    def count(self, what: str, parts: int, whole: int, unit: str) -> None:
+        """Sums of what servers count."""
+        self._add(what, str(parts), str(whole), unit)
+
     def _add(self, what: str, parts: str, whole: str, unit: str) -> None:
         self.told.append({"what": what, "sum": parts, "whole": whole, "unit": unit, "ok": parts == whole})
 

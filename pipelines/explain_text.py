@@ -3,15 +3,17 @@
 Here belongs how it looks; every figure is the document's (``explain_row``), shortened for reading. Nothing is computed but GiB.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from pipelines.explain import Explained
+from pipelines.explain_layout import clock, make_grid, say, title
 from pipelines.explain_slices import KINDS
+from pipelines.explain_text_owners import model_split, owner
 
 WALKED, LISTED, SLICES = 3, 40, 60
 """How many rows are walked unless --limit says otherwise, how many are listed, how many slices of one are shown."""
@@ -37,35 +39,21 @@ def show(found: Explained, out: Console) -> None:
     """Prints the whole answer."""
     _matched(found, out)
     for number, walk in enumerate(found.walks, 1):
-        _say(out, "")
-        out.rule(f"{number} of {len(found.matched)}: {_whose(walk['row'])}, {_period(walk['row'])}", align="left", style="dim")
+        say(out, "")
+        model = f", {walk['row']['model'] or '-'}" if len(walk["holder"]["models"]) > 1 else ""
+        whose = f"{_whose(walk['row'])}{model}, {_period(walk['row'])}"
+        out.rule(f"{number} of {len(found.matched)}: {whose}", align="left", style="dim")
         _bill(walk, out)
         _division(walk, out)
         _device(walk, out)
         _slices(walk, out)
         _pool(walk, out)
-        _owner(walk, out)
+        model_split(walk, out)
+        owner(walk, out)
         _checks(walk, out)
     rest = len(found.matched) - len(found.walks)
     if rest:
-        _say(out, f"\n{rest} more rows are not walked here; raise --limit, or --format json has all of them in full")
-
-
-def _say(out: Console, text: str) -> None:
-    out.print(text, markup=False, highlight=False)
-
-
-def _title(out: Console, text: str) -> None:
-    out.print(text, markup=False, highlight=False, style="bold")
-
-
-def _grid(*columns: str) -> Table:
-    """A table whose columns named with a leading `>` are figures."""
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in columns:
-        figure = name.startswith(">")
-        grid.add_column(name.lstrip(">"), justify="right" if figure else "left", no_wrap=figure, overflow="fold")
-    return grid
+        say(out, f"\n{rest} more rows are not walked here; raise --limit, or --format json has all of them in full")
 
 
 def _whose(row: Walked) -> str:
@@ -74,12 +62,8 @@ def _whose(row: Walked) -> str:
     return f"bucket {row['bucket']}" + (f" ({row['reason']})" if row["reason"] else "")
 
 
-def _clock(text: str) -> str:
-    return text.partition("T")[2].removesuffix("Z")
-
-
 def _period(row: Walked) -> str:
-    return f"{row['charge_period_start'].replace('T', ' ').removesuffix('Z')} to {_clock(row['charge_period_end'])}"
+    return f"{row['charge_period_start'].replace('T', ' ').removesuffix('Z')} to {clock(row['charge_period_end'])}"
 
 
 def _device_name(row: Walked) -> str:
@@ -89,12 +73,14 @@ def _device_name(row: Walked) -> str:
 def _matched(found: Explained, out: Console) -> None:
     """All rows that match, with their sum."""
     asked = ", ".join(f"{k} {v}" for k, v in found.query.items() if k not in ("date", "clusters", "cost_metric"))
-    _title(out, f"{len(found.matched)} rows of {asked} on {found.query['date']}, {found.query['cost_metric']} cost")
-    grid = _grid("from", "node", "device", "whose", ">cost")
+    title(out, f"{len(found.matched)} rows of {asked} on {found.query['date']}, {found.query['cost_metric']} cost")
+    grid = make_grid("from", "node", "device", "whose", ">cost")
     listed = found.matched.slice(0, LISTED).to_pylist()
-    for row in listed:
-        names = (f"{row['charge_period_start']:%H:%M}", row["node"], _device_name(row), _whose(row))
-        grid.add_row(*names, f"{row['cost']:f}")
+    named = [(f"{row['charge_period_start']:%H:%M}", row["node"], _device_name(row), _whose(row)) for row in listed]
+    several = Counter(named)
+    for names, row in zip(named, listed, strict=True):
+        model = f", {row['model'] or '-'}" if several[names] > 1 else ""
+        grid.add_row(*names[:-1], names[-1] + model, f"{row['cost']:f}")
     rest = len(found.matched) - len(listed)
     if rest:
         grid.add_row("...", f"{rest} more")
@@ -103,30 +89,30 @@ def _matched(found: Explained, out: Console) -> None:
     out.print(grid)
     for total in found.totals:
         parts = (f"{kind} {total[f'{kind}_cost']}" for kind in KINDS)
-        _say(out, f"        {total['currency']} for {', '.join(parts)}")
+        say(out, f"        {total['currency']} for {', '.join(parts)}")
 
 
 def _bill(walk: Walked, out: Console) -> None:
     line, part = walk["line"], walk["line"]["part"]
     currency = f"{line['currency']} {line['cost_metric']}"
-    _say(out, f"bill    {line['source_file']}, row {line['source_row']}: line {line['line_item_id']}")
-    _say(out, f"        {line['charge_period_start']} to {line['charge_period_end']}, {line['line_cost']} {currency}")
+    say(out, f"bill    {line['source_file']}, row {line['source_row']}: line {line['line_item_id']}")
+    say(out, f"        {line['charge_period_start']} to {line['charge_period_end']}, {line['line_cost']} {currency}")
     if (part["start"], part["end"]) != (line["charge_period_start"], line["charge_period_end"]):
-        when = f"{_clock(part['start'])} to {_clock(part['end'])}"
-        _say(out, f"        of it this day {line['cost_in']}; of this {when}: {part['cost']}")
+        when = f"{clock(part['start'])} to {clock(part['end'])}"
+        say(out, f"        of it this day {line['cost_in']}; of this {when}: {part['cost']}")
 
 
 def _division(walk: Walked, out: Console) -> None:
     """The part over the node's GPUs, and the GPU over its instances."""
     node, gpu = walk["node"], walk["gpu"]
-    _title(out, f"node {node['node']} ({node['node_id']}): the part over its GPUs")
-    grid = _grid("", "GPU", "model", ">weight", ">cost")
+    title(out, f"node {node['node']} ({node['node_id']}): the part over its GPUs")
+    grid = make_grid("", "GPU", "model", ">weight", ">cost")
     for g in node["gpus"]:
         grid.add_row(">" if g["this"] else "", g["gpu_uuid"] or g["reason"] or "-", g["gpu_model"] or "", g["weight"], g["cost"])
     out.print(grid)
     if len(gpu["devices"]) > 1:
-        _title(out, f"GPU {gpu['gpu_uuid']}: over its instances")
-        grid = _grid("", "instance", "profile", ">weight", ">cost")
+        title(out, f"GPU {gpu['gpu_uuid']}: over its instances")
+        grid = make_grid("", "instance", "profile", ">weight", ">cost")
         for d in gpu["devices"]:
             name = d["gpu_instance"] or d["reason"] or "-"
             grid.add_row(">" if d["this"] else "", name, d["mig_profile"] or "", d["weight"], d["cost"])
@@ -150,20 +136,22 @@ def _device(walk: Walked, out: Console) -> None:
             f": {_gib(device['capacity_bytes'])} GiB by {device['capacity_from']}, known {device['known_seconds']:g} of "
             f"{walk['node']['expected_seconds']:g} s"
         )
-    _title(out, f"device {_device_name(device)}{known}; GiB-seconds")
-    grid = _grid("", "whose", "basis", ">used", ">overhead", ">idle", ">cost")
+    title(out, f"device {_device_name(device)}{known}; GiB-seconds")
+    grid = make_grid("", "whose", "basis", ">used", ">overhead", ">idle", ">cost")
     for row in device["rows"]:
         over_time = (_gib_s(row[f"{k}_byte_ms"]) for k in KINDS)
         grid.add_row(">" if row["this"] else "", _whose(row), row["basis"], *over_time, row["cost"])
     out.print(grid)
     why = _WHY.get(walk["row"]["reason"] or "")
     if why:
-        _say(out, f"        {why}")
+        say(out, f"        {why}")
     got = walk["holder"]
-    _say(out, f"        this row's part: used {got['used_cost']} + overhead {got['overhead_cost']} + idle {got['idle_cost']}")
-    _say(out, f"        = {got['cost']}, observed {got['observed_seconds']:g} s, imputed {got['imputed_seconds']:g} s")
-    for model in got["models"] if len(got["models"]) > 1 else ():
-        _say(out, f"        model {model['model']}: {model['cost']}")
+    part = "this row's part" if len(got["models"]) == 1 else "the whole row"
+    say(out, f"        {part}: used {got['used_cost']} + overhead {got['overhead_cost']} + idle {got['idle_cost']}")
+    say(out, f"        = {got['cost']}, observed {got['observed_seconds']:g} s, imputed {got['imputed_seconds']:g} s")
+    if len(got["models"]) > 1 and not (walk["model_split"] and walk["model_split"]["as_stored"]):
+        for model in got["models"]:
+            say(out, f"        row of model {model['model'] or '-'}: {model['cost']}")
 
 
 def _how(told: Walked) -> str:
@@ -182,7 +170,7 @@ def _behind(told: Walked) -> str:
     """When the samples that hold were taken: one time where it is the same for all series."""
     groups: dict[str, list[str]] = {}
     for s in told["samples"]:
-        text = _clock(s["sample_at"]) + (f" x{s['samples']}" if s["samples"] > 1 else "") + ("~" if s["imputed"] else "")
+        text = clock(s["sample_at"]) + (f" x{s['samples']}" if s["samples"] > 1 else "") + ("~" if s["imputed"] else "")
         groups.setdefault(text, []).append(s["role"])
     if len(groups) == 1:
         return next(iter(groups))
@@ -194,35 +182,35 @@ def _slices(walk: Walked, out: Console) -> None:
     told = walk["slices"]
     if not told:
         return
-    _title(out, f"{len(told)} slice{'s' * (len(told) > 1)} of constant state; what the row is booked in each, GiB-seconds")
-    grid = _grid("from", ">s", ">S", ">U", ">R", ">X", ">m", "shared", ">used", ">over", ">idle", "sample")
+    title(out, f"{len(told)} slice{'s' * (len(told) > 1)} of constant state; what the row is booked in each, GiB-seconds")
+    grid = make_grid("from", ">s", ">S", ">U", ">R", ">X", ">m", "shared", ">used", ">over", ">idle", "sample")
     grid.padding = (0, 1, 0, 0)
     for s in told[:SLICES]:
         sizes = (_gib(s[f"{name}_bytes"]) for name in ("held", "used", "reserved", "unexplained", "memory"))
         booked = (_gib_s(s[f"{k}_byte_ms"], 1) for k in KINDS)
-        grid.add_row(_clock(s["start"]), _seconds(s), *sizes, _how(s), *booked, _behind(s))
+        grid.add_row(clock(s["start"]), _seconds(s), *sizes, _how(s), *booked, _behind(s))
     rest = told[SLICES:]
     if rest:
         grid.add_row("...", "", "", "", "", "", "", f"{len(rest)} more", *_sums(rest))
     grid.add_row("sum", "", "", "", "", "", "", "", *_sums(told), style="bold")
     out.print(grid)
-    _say(out, "        GiB: S held by all, U used on the device, R reserved, X unexplained, m own; ~ imputed")
+    say(out, "        GiB: S held by all, U used on the device, R reserved, X unexplained, m own; ~ imputed")
     left = {k: v for k, v in walk["rounding_byte_ms"].items() if v != "0"}
     if left:
-        _say(out, "        and of rounding: " + ", ".join(f"{k} {v} byte-ms" for k, v in left.items()))
+        say(out, "        and of rounding: " + ", ".join(f"{k} {v} byte-ms" for k, v in left.items()))
     _series(told, out)
 
 
 def _series(told: Sequence[Walked], out: Console) -> None:
     """Which series the samples are of, and from when to when."""
-    grid = _grid("series", "metric", "level", "container", ">samples", "first", "last")
+    grid = make_grid("series", "metric", "level", "container", ">samples", "first", "last")
     seen: dict[tuple[str, ...], list[Walked]] = {}
     for s in told:
         for sample in s["samples"]:
             seen.setdefault(tuple(sample[n] for n in ("role", "metric", "level", "container")), []).append(sample)
     for names, samples in seen.items():
         count = sum(s["samples"] for s in {s["sample_at"]: s for s in samples}.values())
-        grid.add_row(*names, str(count), _clock(samples[0]["sample_at"]), _clock(samples[-1]["last_sample_at"]))
+        grid.add_row(*names, str(count), clock(samples[0]["sample_at"]), clock(samples[-1]["last_sample_at"]))
     out.print(grid)
 
 
@@ -241,29 +229,19 @@ def _pool(walk: Walked, out: Console) -> None:
     if not pool:
         return
     idle, used = _gib_s(pool["device_idle_byte_ms"]), _gib_s(pool["node_used_byte_ms"])
-    _title(out, f"idle of the device, {idle} GiB-seconds, by {used} used on the node")
-    grid = _grid("holder on the node", ">used", ">idle")
+    title(out, f"idle of the device, {idle} GiB-seconds, by {used} used on the node")
+    grid = make_grid("holder on the node", ">used", ">idle")
     for h in pool["holders"]:
         grid.add_row(f"{h['namespace']}/{h['pod']}", _gib_s(h["used_byte_ms"]), _gib_s(h["idle_byte_ms"]))
     out.print(grid)
 
 
-def _owner(walk: Walked, out: Console) -> None:
-    told = (
-        f"{name.replace('_', ' ')} {owner['name'] or '-'}" + (f" (by {owner['by']})" if owner["by"] else "")
-        for name, owner in walk["owner"].items()
-    )
-    _say(out, "owner   " + ", ".join(told))
-
-
 def _checks(walk: Walked, out: Console) -> None:
     """That the walk adds up; a walk that does not is never shown."""
     checks = walk["adds_up"]
-    _say(out, f"adds up ({len(checks)} sums are exact): this row is {walk['row']['cost']} {walk['row']['currency']}")
+    say(out, f"adds up ({len(checks)} sums are exact): this row is {walk['row']['cost']} {walk['row']['currency']}")
     if walk["changed_inputs"]:
-        _say(
+        say(
             out,
-            f"        changed since the run: {', '.join(walk['changed_inputs'])}; the money above is what the run's inputs give",
+            f"        changed since the run: {', '.join(walk['changed_inputs'])}; the holder's money comes out the same",
         )
-        if "owners" in walk["changed_inputs"]:
-            _say(out, "        owners, names and the split over models are those of the run; run the day again for those of now")

@@ -16,6 +16,7 @@ WORDS = {
     "owners": "the owners",
     "billing": "the billing entries",
     "samples": "the kept samples",
+    "counters": "the kept counters of model servers",
     "nodes": "the nodes",
     "pods": "the pods",
     "code": "the program's version",
@@ -27,8 +28,10 @@ def inputs_of(settings: Settings, store: TableStore, partition: Partition, owner
     """The marks of what the settings and the store hold now."""
     money = [[b.kind, b.name, b.cost, b.currency] for b in settings.billing]
     kept = {name: _mark(store.commit(name, partition)) for name in ("samples", "nodes", "pods")}
+    samples = store.commit("samples", partition)
+    counters = _hash(samples.detail.get("counters") if samples else None)
     policy_id = settings.policy.policy().policy_id
-    return {"policy": policy_id, "owners": owners_id, "billing": _hash(money), "code": VERSION, **kept}
+    return {"policy": policy_id, "owners": owners_id, "billing": _hash(money), "code": VERSION, "counters": counters, **kept}
 
 
 def _mark(commit: Commit | None) -> str:

@@ -100,6 +100,7 @@ def _ask(
     if settings.owners.model_split is not None:
         beside["counters"], noticed = gather(sources, window, settings.owners.model_split)
         detail["counters"] = _fingerprint(beside["counters"])
+        detail["counters_asked"] = counters_asked(settings.owners.model_split)
         told.findings += noticed
 
     def check() -> None:
@@ -198,6 +199,15 @@ def _fingerprint(table: pa.Table) -> str:
     return digest.text()
 
 
+def counters_asked(split: ModelSplitEntry) -> str:
+    """A hash of which counters are fetched, and how their series are read."""
+    return hashlib.sha256(json.dumps(_counters(split)).encode()).hexdigest()[:16]
+
+
+def _counters(split: ModelSplitEntry) -> list[object]:
+    return [metrics_of(split), split.custom and split.custom.model_dump()]
+
+
 def _query_id(cluster: ClusterEntry, window: Window, split: ModelSplitEntry | None) -> str:
     """A hash of all that decides what is fetched: servers, files' content, profile, match labels, nodes, counters, window."""
     entries = []
@@ -207,7 +217,7 @@ def _query_id(cluster: ClusterEntry, window: Window, split: ModelSplitEntry | No
             told["content"] = content_of(entry)
         entries.append(told)
     nodes = sorted(entry.name for entry in cluster.nodes)
-    counters = None if split is None else (metrics_of(split), split.custom and split.custom.model_dump())
+    counters = None if split is None else _counters(split)
     text = json.dumps([KEPT_FORMAT, entries, nodes, counters, window.start_ms, window.end_ms], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -131,9 +131,42 @@ def check_pool(walk: Walk) -> None:
     assert all(abs(share - Fraction(idle * u, sum(used))) <= len(used) for share, u in zip(shares, used, strict=True))
 
 
+def check_models(walk: Walk) -> None:
+    """Growth from first and last values, weights from growth, money from weights; where the table has them, they are its rows."""
+    split = walk["model_split"]
+    if not split:
+        return
+    weights = dict.fromkeys((model["counted_as"] for model in split["models"]), 0)
+    for counter in split["counters"]:
+        for rose in counter["stretches"]:
+            assert int(rose["grown"]) == int(rose["until_value"]) - int(rose["from_value"])
+            assert rose["began"] != "reset" or rose["from_value"] == "0"
+            assert (rose["began"] == "before") == (rose["from_at"] < split["start"])
+            assert rose["from_at"] <= rose["until_at"] < split["end"]
+        grown = sum(int(rose["grown"]) for rose in counter["stretches"])
+        assert grown == int(counter["grown"])
+        assert counter["resets"] == sum(rose["began"] == "reset" for rose in counter["stretches"])
+        if grown:
+            weights[counter["model"]] += grown * counter["weight_ppm"]
+    assert [int(model["weight"]) for model in split["models"]] == list(weights.values())
+    assert int(split["weights_total"]) == sum(weights.values())
+    for kind in KINDS:
+        parts = hamilton(nanos(walk["holder"][f"{kind}_cost"]), list(weights.values()))
+        assert [nanos(model[f"{kind}_cost"]) for model in split["models"]] == parts
+    if split["as_stored"]:
+        (own,) = [model for model in split["models"] if model["this"]]
+        assert [walk["row"][f"{kind}_cost"] for kind in KINDS] == [own[f"{kind}_cost"] for kind in KINDS]
+        assert (walk["row"]["model"], walk["row"]["cost"]) == (own["model"], own["cost"])
+        for kind in KINDS:
+            whole = Fraction(int(walk["holder"][f"{kind}_byte_ms"]), 2**30 * 1000)
+            part = float(whole * Fraction(int(own["weight"]), int(split["weights_total"])))
+            assert abs(walk["row"][f"{kind}_gib_seconds"] - part) <= 1e-9 * max(part, 1)
+
+
 def check_walk(walk: Walk) -> None:
     """All of one walk."""
     check_money(walk)
     check_slices(walk)
     check_pool(walk)
+    check_models(walk)
     assert all(check["ok"] and check["sum"] == check["whole"] for check in walk["adds_up"])

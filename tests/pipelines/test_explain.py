@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow.compute as pc
 import pytest
@@ -159,7 +159,8 @@ def test_every_field_is_documented(quickstart: Walk) -> None:
     found = told(quickstart, pod="support/tagger-5b77-p9wlc")
     walk = found["rows"][0]
     slices = [k for k in walk["slices"][0] if not k.startswith("device_") or k == "device_used_byte_ms"]
-    fields = [*found, *walk, *walk["holder"], *slices, *walk["slices"][0]["samples"][0]]
+    whose = [*walk["owner"]["team"], *walk["owner"]]
+    fields = [*found, *walk, *whose, *walk["holder"], *slices, *walk["slices"][0]["samples"][0]]
     spelt = {"used_cost", "overhead_cost", "idle_cost", "unmeasured_weight"}
     assert [f for f in fields if f"`{f}`" not in page and f not in spelt | {"cost"}] == []
 
@@ -203,7 +204,7 @@ def test_a_fee_of_two_days_names_the_hour(tmp_path: Path) -> None:
 
 
 def test_models_that_share_a_server_add_up_to_its_part(tmp_path: Path) -> None:
-    """A row of which one model has 10 and another the rest: together they are the holder's 22.222222223."""
+    """A run with other owners gave one model 10 and another the rest: together they are the holder's 22.222222223."""
     walk = computed(CASES / "01-fairness-holder" / "chargeback.yaml", tmp_path, DAY)
     partition = Partition(DAY, "prod")
     table, marker = walk.store.read("chargeback", partition), walk.store.commit("chargeback", partition)
@@ -217,7 +218,8 @@ def test_models_that_share_a_server_add_up_to_its_part(tmp_path: Path) -> None:
         first = {"used_cost": Decimal(7), "idle_cost": Decimal(3), "cost": Decimal(10), "used_gib_seconds": 1000.0}
         rows += [row | first | {"idle_gib_seconds": 0.0, "model": "x"}]
         rows += [row | {name: row[name] - value for name, value in first.items()} | {"model": "y"}]
-    walk.store.write("chargeback", partition, type(table).from_pylist(rows, schema=table.schema), marker.detail)
+    of_run = {**marker.detail, "inputs": {**cast(Told, marker.detail["inputs"]), "owners": "those of the run"}}
+    walk.store.write("chargeback", partition, type(table).from_pylist(rows, schema=table.schema), of_run)
     found = told(walk, pod="ns/a")
     assert [w["row"]["model"] for w in found["rows"]] == ["x", "y"]
     for shown in found["rows"]:
