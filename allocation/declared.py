@@ -1,14 +1,15 @@
 """What pods declared to need of a device, from the inventory where the source has no such series (R43).
 
 Memory in bytes comes first, else the fraction of the card's memory. Where nobody tells the card's memory and every pod that is
-ever seen on the device declared a fraction, the fractions themselves are the weights.
+ever seen on the device declared a fraction, the fractions themselves are the weights. What a pod declares can change: at each
+instant what it declared last counts.
 """
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from allocation.lives import POD_KEY, among
+from allocation.lives import DECLARED, POD_KEY, among
 from allocation.pieces import Pieces
 
 Int64 = npt.NDArray[np.int64]
@@ -17,37 +18,46 @@ _WHOLE = 2**40
 """What a fraction of 1 weighs where the card's memory is not known."""
 
 
-def with_declared(pieces: Pieces, lives: pd.DataFrame, machines: pd.DataFrame) -> Pieces:
-    """The pieces and, for each holder of a device that several hold, a piece of what it declared, at its own samples' times."""
-    known = lives[lives.declared_memory_bytes.notna() | lives.declared_fraction.notna()]
-    if known.empty:
+def with_declared(pieces: Pieces, lives: pd.DataFrame, told: pd.DataFrame, machines: pd.DataFrame) -> Pieces:
+    """The pieces and, for each holder of a device that several hold, a piece of what it declared, at its own samples' times.
+
+    Args:
+        pieces: of all series.
+        lives: one row a pod; see ``lives.pod_lives``.
+        told: what pods declared by time; see ``lives.declarations``.
+        machines: the shard's machines.
+    """
+    told = told[told[DECLARED].notna().any(axis=1).groupby([told[c] for c in POD_KEY]).transform("any")]
+    if told.empty:
         return pieces
     table = pieces.table
     rows = table[(table.role == "pod_memory") & (table.pod != "")]
     rows = rows[~among(rows, lives[lives.is_reservation])]
     holders = rows.drop_duplicates([*_PLACE, *POD_KEY])
     shared = holders.groupby(_PLACE).pod.transform("size") > 1
-    told = table[table.role == "declared"][[*_PLACE, *POD_KEY]].drop_duplicates().assign(told=True)
-    holders = holders[shared].merge(told, on=[*_PLACE, *POD_KEY], how="left")
-    holders = holders.merge(known[[*POD_KEY, "declared_memory_bytes", "declared_fraction"]], on=POD_KEY, how="left")
-    holders = holders.assign(weight=_weights(holders, machines))
-    wanted = holders[holders.weight.notna() & holders.told.isna()].reset_index(drop=True)
-    if wanted.empty:
+    by_series = table[table.role == "declared"][[*_PLACE, *POD_KEY]].drop_duplicates().assign(by_series=True)
+    holders = holders[shared].merge(by_series, on=[*_PLACE, *POD_KEY], how="left").reset_index(names="holder")
+    versions = holders.merge(told, on=POD_KEY, how="left")
+    versions = versions.assign(weight=_weights(versions, machines))
+    some = versions.weight.notna().groupby(versions.holder).transform("any")
+    versions = versions[some & versions.by_series.isna()]
+    if versions.empty:
         return pieces
-    return _with_constant(pieces, rows, wanted)
+    return _with_amounts(pieces, rows, versions)
 
 
-def _weights(holders: pd.DataFrame, machines: pd.DataFrame) -> "pd.Series[float]":
+def _weights(versions: pd.DataFrame, machines: pd.DataFrame) -> "pd.Series[float]":
     """What each holder declared in bytes, NaN where nothing can be said."""
-    memory = holders.machine.map(machines.gpu_memory_bytes).astype("float64").where(holders.gpu_instance == "")
-    fractions = holders.told.isna() & holders.declared_memory_bytes.isna() & holders.declared_fraction.notna()
-    only = fractions.groupby([holders[c] for c in _PLACE]).transform("all")
+    memory = versions.machine.map(machines.gpu_memory_bytes).astype("float64").where(versions.gpu_instance == "")
+    fractions = versions.by_series.isna() & versions.declared_memory_bytes.isna() & versions.declared_fraction.notna()
+    only = fractions.groupby([versions[c] for c in _PLACE]).transform("all")
     size = memory.fillna(only.map({True: float(_WHOLE), False: np.nan}))
-    return holders.declared_memory_bytes.fillna(holders.declared_fraction * size).round()
+    return versions.declared_memory_bytes.fillna(versions.declared_fraction * size).round()
 
 
-def _with_constant(pieces: Pieces, rows: pd.DataFrame, wanted: pd.DataFrame) -> Pieces:
-    """For each wanted holder a piece of its weight at every time at which any of its rows has a sample."""
+def _with_amounts(pieces: Pieces, rows: pd.DataFrame, versions: pd.DataFrame) -> Pieces:
+    """For each holder a piece of what it declared at every time at which any of its rows has a sample; without it no sample."""
+    wanted = versions.drop_duplicates("holder").drop(columns=[*DECLARED, "declared_from_ms", "weight"]).reset_index(drop=True)
     number = wanted[[*_PLACE, *POD_KEY]].reset_index(names="number")
     rows = rows.merge(number, on=[*_PLACE, *POD_KEY]).sort_values("number", ignore_index=True)
     count = (rows.hi - rows.lo).to_numpy(np.int64)
@@ -59,6 +69,9 @@ def _with_constant(pieces: Pieces, rows: pd.DataFrame, wanted: pd.DataFrame) -> 
         times, whose = times[order], whose[order]
         fresh = np.concatenate(([True], (times[1:] != times[:-1]) | (whose[1:] != whose[:-1])))
         times, whose = times[fresh], whose[fresh]
+    values = _at(times, whose, versions)
+    there = ~np.isnan(values)
+    times, whose, values = times[there], whose[there], values[there]
     ends = np.searchsorted(whose, np.arange(len(wanted) + 1))
     life = rows.groupby("number")
     more = wanted.assign(
@@ -72,5 +85,14 @@ def _with_constant(pieces: Pieces, rows: pd.DataFrame, wanted: pd.DataFrame) -> 
         lo=ends[:-1],
         hi=ends[1:],
     )
-    values: Int64 = wanted.weight.to_numpy(np.float64).astype(np.int64)[whose]
-    return pieces.with_more(more, times, values)
+    return pieces.with_more(more[more.lo < more.hi], times, values.astype(np.int64))
+
+
+def _at(times: Int64, whose: Int64, versions: pd.DataFrame) -> npt.NDArray[np.float64]:
+    """What each numbered holder declared at each time; NaN: nothing."""
+    holder = np.searchsorted(versions.holder.unique(), versions.holder)
+    told = pd.DataFrame({"whose": holder, "at": versions.declared_from_ms.astype("int64"), "weight": versions.weight})
+    asked = pd.DataFrame({"whose": whose, "at": times, "place": np.arange(len(times))})
+    found = pd.merge_asof(asked.sort_values("at", kind="stable"), told.sort_values("at"), on="at", by="whose")
+    values: npt.NDArray[np.float64] = found.sort_values("place").weight.to_numpy(np.float64)
+    return values

@@ -13,7 +13,7 @@ from allocation.declared import with_declared
 from allocation.devices import Shard, build, machines_of
 from allocation.inferred import find_lost, with_lost
 from allocation.intervals import Runs, hold
-from allocation.lives import pod_lives
+from allocation.lives import declarations, pod_lives
 from allocation.pieces import Pieces, pieces_of
 from allocation.policy import Policy
 from allocation.standins import resolved
@@ -32,13 +32,13 @@ class Held:
 
 def held(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, machine_keys: list[str], policy: Policy) -> Held:
     """The runs of the shard's machines; arguments as of ``usage.measure``."""
-    machines, lives = machines_of(nodes, machine_keys), pod_lives(pods, policy.max_hold_ms)
-    pieces = resolved(pieces_of(samples, nodes, pods, machines), lives)
-    shard, runs = _runs(with_declared(pieces, lives, machines), machines, policy)
+    machines, lives, told = machines_of(nodes, machine_keys), pod_lives(pods, policy.max_hold_ms), declarations(pods)
+    pieces = resolved(pieces_of(samples, nodes, lives, machines), lives)
+    shard, runs = _runs(with_declared(pieces, lives, told, machines), machines, policy)
     lost = find_lost(runs, shard, nodes, lives)
     if len(lost):
         pieces = with_lost(pieces, lost, shard)
-        shard, runs = _runs(with_declared(pieces, lives, machines), machines, policy)
+        shard, runs = _runs(with_declared(pieces, lives, told, machines), machines, policy)
     return Held(shard, runs, pieces, lives, lost)
 
 

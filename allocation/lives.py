@@ -9,6 +9,7 @@ import pandas as pd
 from allocation.intervals import NEVER
 
 POD_KEY = ["namespace", "pod", "pod_uid"]
+DECLARED = ["declared_memory_bytes", "declared_fraction"]
 RESERVATION_NAMESPACES = ("kai-resource-reservation", "runai-reservation")
 _RESERVATION_NAME = r"(?:gpu-reservation|runai-reservation-gpu)-"
 _DEFAULTS: dict[str, object] = {
@@ -17,6 +18,7 @@ _DEFAULTS: dict[str, object] = {
     "requested_gpus": np.nan,
     "declared_memory_bytes": np.nan,
     "declared_fraction": np.nan,
+    "declared_from_ms": 0,
     "gpu_group": "",
     "gpu_resource": "",
     "has_claim": False,
@@ -26,14 +28,13 @@ _DEFAULTS: dict[str, object] = {
 
 
 def pod_lives(pods: pd.DataFrame, max_hold_ms: int) -> pd.DataFrame:
-    """One row a pod, with ``alive_from`` and ``alive_until`` in ms, half-open, and ``is_reservation``.
+    """One row a pod, with ``alive_from`` and ``alive_until`` in ms, half-open, and ``is_reservation``; what it declared last.
 
     A pod lives from its known start, else from its first sight; until its known end, else ``max_hold`` after its last sight.
     """
-    missing = {name: value for name, value in _DEFAULTS.items() if name not in pods.columns}
-    lives = pods.assign(**missing)
+    lives = _whole(pods).drop_duplicates(POD_KEY, keep="last", ignore_index=True)
     text = ["node", "gpu_group", "gpu_resource", "reserves_index"]
-    numbers = ["requested_gpus", "declared_memory_bytes", "declared_fraction"]
+    numbers = ["requested_gpus", *DECLARED]
     lives = lives.assign(
         **{c: lives[c].astype("object").fillna("").astype(str) for c in text},
         **{c: lives[c].astype("float64") for c in numbers},
@@ -44,6 +45,15 @@ def pod_lives(pods: pd.DataFrame, max_hold_ms: int) -> pd.DataFrame:
         alive_until=lives.ended_ms.fillna(lives.seen_until_ms + max_hold_ms).fillna(NEVER).astype("int64"),
         is_reservation=names_reservation(lives.namespace, lives.pod) | (lives.reserves_index != ""),
     )
+
+
+def declarations(pods: pd.DataFrame) -> pd.DataFrame:
+    """What pods declared of a device, by time: the pod's key, ``declared_from_ms`` and the two amounts, in order of time."""
+    return _whole(pods)[[*POD_KEY, *DECLARED, "declared_from_ms"]].astype(dict.fromkeys(DECLARED, "float64"))
+
+
+def _whole(pods: pd.DataFrame) -> pd.DataFrame:
+    return pods.assign(**{name: value for name, value in _DEFAULTS.items() if name not in pods.columns})
 
 
 def names_reservation(namespace: "pd.Series[str]", pod: "pd.Series[str]") -> "pd.Series[bool]":

@@ -213,12 +213,12 @@ NODES = Table(
 
 PODS = Table(
     "pods",
-    "one pod under one version of its labels and annotations, as the inventory knows it in the window",
+    "one pod under one version of its labels, annotations and declared memory, as the inventory knows it in the window",
     (
         _c("namespace", TEXT, "namespace"),
         _c("pod", TEXT, "pod name"),
         _c("pod_uid", TEXT, "uid, empty where unknown"),
-        _c("labels_from", TIME, "first sight of this version of labels and annotations; the first version holds from ever"),
+        _c("labels_from", TIME, "first sight of this version; the first holds from ever"),
         _n("node", TEXT, "node name"),
         _c("seen_from", TIME, "the pod's first sight"),
         _c("seen_until", TIME, "its last sight"),
@@ -276,7 +276,7 @@ USAGE = Table(
         _c("observed_ms", pa.int64(), "held by samples", "ms"),
         _c("imputed_ms", pa.int64(), "bridged over gaps", "ms"),
         _c("coverage", pa.float64(), "known time over expected time, at most 1"),
-        _c("basis", TEXT, "exclusive, measured, mig, estimated_requests, estimated_even or none"),
+        _c("basis", TEXT, "exclusive, measured, mig, estimated_requests, estimated_even, inferred or none"),
     ),
 )
 
@@ -320,7 +320,7 @@ CHARGEBACK = Table(
         _c("observed_seconds", pa.float64(), "time held by samples", "s"),
         _c("imputed_seconds", pa.float64(), "time bridged over gaps", "s"),
         _c("coverage", pa.float64(), "known time over expected time, at most 1"),
-        _c("basis", TEXT, "how sure: exclusive, measured, mig, estimated_requests, estimated_even or none"),
+        _c("basis", TEXT, "how sure: exclusive, measured, mig, estimated_requests, estimated_even, inferred or none"),
         _c("policy_id", TEXT, "hash of the policy"),
         _c("run_id", TEXT, "hash of all that the figures depend on"),
     ),

@@ -19,7 +19,7 @@ from pydantic_settings import SettingsError as EnvironmentSettingsError
 from allocation.errors import SettingsError, nearest
 from allocation.policy import IdlePolicy, OverheadPolicy, Policy, StrandedPolicy
 from pipelines.owner_entries import OwnersEntry
-from pipelines.values import Bytes, ClusterName, DurationMs, Instant, ServerUrl, SharePpb
+from pipelines.values import Bytes, ClusterName, DeviceBytes, DurationMs, Instant, ServerUrl, SharePpb
 
 ENV_PREFIX = "CHARGEBACK__"
 
@@ -146,7 +146,7 @@ class NodeEntry(_Section):
     provider_id: str | None = None
     instance_type: str | None = None
     gpus: int | None = Field(default=None, ge=1, le=1000)
-    gpu_memory: Bytes | None = None
+    gpu_memory: DeviceBytes | None = None
     alive_from: Instant | None = Field(default=None, alias="from")
     alive_until: Instant | None = Field(default=None, alias="until")
 
@@ -155,7 +155,7 @@ class InstanceTypeEntry(_Section):
     """What a machine type carries, where the catalogue does not know it or says it otherwise."""
 
     gpus: int = Field(ge=1, le=1000)
-    gpu_memory: Bytes
+    gpu_memory: DeviceBytes
 
 
 class ClusterEntry(_Section):

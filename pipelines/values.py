@@ -19,11 +19,11 @@ from allocation.times import DAY_MS, HOUR_MS
 
 LONGEST_MS = 31 * DAY_MS
 MOST_BYTES = 2**50
+SMALLEST_DEVICE_BYTES = 2**27
 HEAVIEST = 1000
 _KEYED = tuple(f"{kind}:KEY" for kind in KEYED_SOURCES)
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": HOUR_MS, "d": DAY_MS}
 _UNITS_BYTES = {
-    "": 1,
     "B": 1,
     "KiB": 2**10,
     "MiB": 2**20,
@@ -57,13 +57,22 @@ def parse_bytes(value: object) -> int:
     >>> parse_bytes("40GiB")
     42949672960
     """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]i?B|B|)", str(value).strip())
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]i?B|B)", str(value).strip())
+    if match is None and re.fullmatch(r"\d+(\.\d+)?", str(value).strip()):
+        raise ValueError(f"{value!r} has no unit; write it like {value}GiB or {value}MiB")
     amount = Decimal(match[1]) * _UNITS_BYTES[match[2]] if match else None
     if amount is None or amount != int(amount):
         raise ValueError(f"{value!r} is no whole amount of memory; write it like 40GiB or 600MiB")
     if amount >= MOST_BYTES:
         raise ValueError(f"{value!r} is more memory than a device can have")
     return int(amount)
+
+
+def _device_bytes(value: object) -> int:
+    amount = parse_bytes(value)
+    if amount < SMALLEST_DEVICE_BYTES:
+        raise ValueError(f"{value!r} is less memory than a device has; write it like 80GiB")
+    return amount
 
 
 def _share_ppb(value: object) -> int:
@@ -140,6 +149,7 @@ MatchKey = Annotated[str, AfterValidator(_match_key)]
 WeightPpm = Annotated[int, BeforeValidator(_weight_ppm)]
 DurationMs = Annotated[int, BeforeValidator(parse_duration_ms)]
 Bytes = Annotated[int, BeforeValidator(parse_bytes)]
+DeviceBytes = Annotated[int, BeforeValidator(_device_bytes)]
 Instant = Annotated[datetime, BeforeValidator(parse_instant)]
 ClusterName = Annotated[str, AfterValidator(_cluster_name)]
 ServerUrl = Annotated[str | None, AfterValidator(_url)]

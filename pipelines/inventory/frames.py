@@ -15,7 +15,9 @@ from pipelines.inventory.node_facts import COUNTED
 _RESERVES = "run_ai_reserve_for_gpu_index"
 """The annotation in which a scheduler's reservation pod names its GPU. Source: KAI scheduler, Run:ai."""
 _TEXTS = ("node", "gpu_group")
-_NUMBERS = ("requested_gpus", "declared_memory_bytes", "declared_fraction")
+_KEY = ("namespace", "pod", "pod_uid")
+_DECLARED = ("declared_memory_bytes", "declared_fraction")
+_NUMBERS = ("requested_gpus", *_DECLARED)
 
 
 def nodes_frame(nodes: pa.Table, with_series: Iterable[str] = ()) -> pd.DataFrame:
@@ -29,7 +31,7 @@ def nodes_frame(nodes: pa.Table, with_series: Iterable[str] = ()) -> pd.DataFram
 
 
 def pods_frame(pods: pa.Table) -> pd.DataFrame:
-    """One row a pod: its life, what it asked for and what it declared, without versions of labels.
+    """One row a pod and version of what it declared: its life, what it asked for, without versions of labels.
 
     Args:
         pods: table ``pods``, in order of its key.
@@ -37,15 +39,18 @@ def pods_frame(pods: pa.Table) -> pd.DataFrame:
     Returns:
         ``namespace``, ``pod``, ``pod_uid``, ``node`` (empty: unknown); ``seen_ms``, ``seen_until_ms`` (int64; a pod's own start
         counts as first sight where it is earlier), ``started_ms``, ``ended_ms`` (NaN: unknown); ``requested_gpus``,
-        ``declared_memory_bytes``, ``declared_fraction`` (NaN: nothing); ``gpu_group``, ``gpu_resource`` (the one resource it
-        counts GPUs by, empty where it is none or several), ``has_claim``, ``reserves_index`` (the GPU that a reservation pod
-        names, else empty).
+        ``declared_memory_bytes``, ``declared_fraction`` (NaN: nothing), ``declared_from_ms`` (0 for the first); ``gpu_group``,
+        ``gpu_resource`` (the one resource it counts GPUs by, empty where it is none or several), ``has_claim``,
+        ``reserves_index`` (the GPU that a reservation pod names, else empty).
     """
-    key = pods.select(["namespace", "pod", "pod_uid"]).to_pandas()
-    pods = pods.filter(pa.array(~key.duplicated(keep="last").to_numpy()))
-    frame = pods.select(["namespace", "pod", "pod_uid"]).to_pandas()
+    told = pods.select([*_KEY, *_DECLARED]).to_pandas()
+    began = ((told != told.shift()) & (told.notna() | told.shift().notna())).any(axis=1).to_numpy()
+    from_ms = _column_ms(pods.filter(pa.array(began)), "labels_from").fillna(0).astype("int64").to_numpy()
+    pods = pods.filter(pa.array(np.append(began[1:], [True] * (len(began) > 0)).astype(np.bool_)))
+    frame = pods.select(_KEY).to_pandas()
     started, seen = _column_ms(pods, "started_at"), _column_ms(pods, "seen_from")
     frame = frame.assign(
+        declared_from_ms=from_ms,
         seen_ms=np.fmin(seen, started).astype("int64"),
         seen_until_ms=_column_ms(pods, "seen_until").astype("int64"),
         started_ms=started,

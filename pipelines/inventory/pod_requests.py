@@ -12,11 +12,15 @@ import pyarrow as pa
 from pipelines.inventory.node_facts import COUNTED
 from pipelines.inventory.pod_sights import PodSights, latest
 from pipelines.inventory.stretches import text_column
+from pipelines.inventory.timeline import changes
 
 _ACCELERATOR = re.compile(r"(nvidia_com|amd_com|gpu_intel_com|volcano_sh_vgpu|k8s_amazonaws_com_vgpu|aliyun_com_gpu)(_\w+)?")
 _MEMORY_MIB = ("nvidia_com_gpumem", "volcano_sh_vgpu_memory")
 _MEMORY_PERCENT = ("nvidia_com_gpumem_percentage",)
 _MOST_BYTES = 2.0**50
+_ANNOTATIONS = ("annotation_gpu_memory", "annotation_gpu_fraction")
+_TOLD_WITHIN_MS = 120_000
+"""All series of a pod come with one scrape of kube-state-metrics; of another replica with a scrape or two."""
 _GROUP = "label_runai_gpu_group"
 """The label that the pods of a shared device have, and their reservation pod; with several devices one label a group."""
 
@@ -43,16 +47,35 @@ def requested_gpus(requests: pd.DataFrame, pods: int) -> "pd.Series[float]":
     return requests[requests.resource.isin(counted)].groupby("pod").value.sum().reindex(range(pods))
 
 
-def declared(sights: PodSights, requests: pd.DataFrame) -> tuple["pd.Series[float]", "pd.Series[float]"]:
-    """Memory per device in bytes, and part of a GPU, that each pod declares (NaN: nothing).
+def declared(sights: PodSights, requests: pd.DataFrame) -> pd.DataFrame:
+    """Memory per device and part of a GPU that pods declare, by time, in order: each holds until the pod's next row (R43).
 
     An annotation goes before a request. A request is made per container and device, so of several containers the mean counts.
+    What is first told with the pod's first sight counts for the time before; an annotation that comes later counts from then on.
+
+    Returns:
+        ``pod``, ``from_ms`` (0 for the first), ``declared_memory_bytes``, ``declared_fraction`` (NaN: nothing).
     """
     pods = len(sights.pods)
-    said = sights.of("kube_pod_annotations", "annotation_gpu_memory", "annotation_gpu_fraction")
-    memory = _number(latest(said, "annotation_gpu_memory", pods)).fillna(_mean(requests, _MEMORY_MIB, pods)) * 2**20
-    fraction = _number(latest(said, "annotation_gpu_fraction", pods)).fillna(_mean(requests, _MEMORY_PERCENT, pods) / 100)
-    return np.rint(memory.where((memory >= 1) & (memory < _MOST_BYTES))), fraction.where((fraction > 0) & (fraction <= 1))
+    said = sights.of("kube_pod_annotations", *_ANNOTATIONS)
+    content = said.groupby(list(_ANNOTATIONS), sort=True).ngroup()
+    found = changes(*(column.to_numpy(np.int64) for column in (said.pod, said.first_ms, said.last_ms, content)))
+    texts = said.iloc[found.stretch].reset_index(drop=True)
+    first_sight = sights.pods.first_ms.to_numpy(np.int64)[found.group]
+    began = ~found.group.duplicated() & (found.at_ms <= first_sight + _TOLD_WITHIN_MS)
+    told = pd.DataFrame({"pod": found.group, "from_ms": found.at_ms.where(~began, 0)}).assign(
+        memory=_number(texts[_ANNOTATIONS[0]]), fraction=_number(texts[_ANNOTATIONS[1]])
+    )
+    silent = pd.DataFrame({"pod": np.setdiff1d(np.arange(pods), told.pod[began]), "from_ms": 0})
+    told = pd.concat([silent, told], ignore_index=True).sort_values(["pod", "from_ms"], kind="stable", ignore_index=True)
+    memory = told.memory.astype("float64").fillna(told.pod.map(_mean(requests, _MEMORY_MIB, pods))) * 2**20
+    fraction = told.fraction.astype("float64").fillna(told.pod.map(_mean(requests, _MEMORY_PERCENT, pods)) / 100)
+    told = told[["pod", "from_ms"]].assign(
+        declared_memory_bytes=np.rint(memory.where((memory >= 1) & (memory < _MOST_BYTES))),
+        declared_fraction=fraction.where((fraction > 0) & (fraction <= 1)),
+    )
+    said = told[["pod", "declared_memory_bytes", "declared_fraction"]].fillna(0)
+    return told[(said != said.shift()).any(axis=1)]
 
 
 def _number(texts: "pd.Series[str]") -> "pd.Series[float]":

@@ -24,7 +24,7 @@ _ROLLED_UP = {"ReplicaSet": ("kube_replicaset_owner", "replicaset"), "Job": ("ku
 
 
 def build_pods(inventory: Inventory) -> pa.Table:
-    """The table ``pods``: one row a pod and version of its labels and annotations.
+    """The table ``pods``: one row a pod and version of its labels, annotations and declared memory.
 
     What series without a uid say of a pod goes to the pod of that name which had come last when they were seen, as far as no
     series with its uid says it. Several replicas of kube-state-metrics say things once; where they disagree, the later sample
@@ -38,7 +38,6 @@ def build_pods(inventory: Inventory) -> pa.Table:
     pods = sights.pods
     life, requests = lives(sights), gpu_requests(sights)
     kind, name = _owners(sights, table)
-    memory, fraction = declared(sights, requests)
     columns = {
         **{name: text_column(pods[name]) for name in ("namespace", "pod", "pod_uid")},
         "node": text_column(_nodes(sights)),
@@ -50,16 +49,27 @@ def build_pods(inventory: Inventory) -> pa.Table:
         "workload_name": text_column(name),
         "gpu_requests": request_maps(requests, len(pods)),
         "requested_gpus": pa.array(requested_gpus(requests, len(pods)), from_pandas=True),
-        "declared_memory_bytes": pa.array(memory.astype("Int64"), pa.int64()),
-        "declared_fraction": pa.array(fraction, from_pandas=True),
         "gpu_group": text_column(gpu_group(sights)),
         "resource_claims": claims(sights, len(pods)),
     }
     versions, told = label_versions(sights, Stretches(table, "kube_namespace_labels"))
-    of_pod = pa.array(versions.pod.to_numpy(np.int64))
+    at = _together(versions, declared(sights, requests))
+    of_pod, of_version = (pa.array(at[name].to_numpy(np.int64)) for name in ("pod", "version"))
     rows = {column: values.take(of_pod) for column, values in columns.items()}
-    rows |= {"labels_from": time_column(versions.from_ms.to_numpy(np.int64)), **dict(zip(_VERSIONED, told, strict=True))}
+    rows |= {"labels_from": time_column(at.from_ms.to_numpy(np.int64))}
+    rows |= {name: content.take(of_version) for name, content in zip(_VERSIONED, told, strict=True)}
+    rows["declared_memory_bytes"] = pa.array(at.declared_memory_bytes.astype("Int64"), pa.int64())
+    rows["declared_fraction"] = pa.array(at.declared_fraction, from_pandas=True)
     return conform(pa.table(rows), PODS, source="inventory")
+
+
+def _together(versions: pd.DataFrame, declared: pd.DataFrame) -> pd.DataFrame:
+    """Versions of labels and of what is declared as one sequence a pod; ``version`` is the row of ``versions``."""
+    versions = versions.assign(version=np.arange(len(versions)))
+    moments = pd.concat([versions, declared])[["pod", "from_ms"]].drop_duplicates().sort_values(["from_ms", "pod"])
+    for told in (versions, declared):
+        moments = pd.merge_asof(moments, told.sort_values(["from_ms", "pod"]), on="from_ms", by="pod")
+    return moments.sort_values(["pod", "from_ms"], ignore_index=True)
 
 
 def _nodes(sights: PodSights) -> "pd.Series[str]":

@@ -184,6 +184,32 @@ def test_declared_memory_and_fraction_by_annotation_before_requests() -> None:
     assert (row["declared_memory_bytes"], row["declared_fraction"]) == (2000 * 2**20, 0.25)
 
 
+def test_what_a_pod_declares_holds_from_its_sight_on() -> None:
+    """A change never reaches back, what is told at first sight holds from ever, and without the annotation the request holds."""
+    series = [
+        info("kube_pod_info", 0, 99, **POD),
+        info("kube_pod_annotations", 0, 9, **POD, annotation_gpu_memory="2000"),
+        info("kube_pod_annotations", 10, 19, **POD, annotation_gpu_memory="3000", annotation_x="y"),
+        info("kube_pod_annotations", 20, 29, **POD, annotation_gpu_memory="3000"),
+        info("kube_pod_annotations", 30, 99, **POD),
+        info("kube_pod_container_resource_requests", 0, 99, 500, **POD, container="a", resource="volcano_sh_vgpu_memory"),
+    ]
+    frame = pods_frame(build_pods(series))
+    assert list(frame.declared_memory_bytes / 2**20) == [2000, 3000, 500]
+    assert list(np.diff(frame.declared_from_ms)) == [frame.declared_from_ms[1], 20 * 60_000]
+    assert frame.declared_from_ms[0] == 0
+
+
+def test_an_annotation_that_comes_late_declares_nothing_before() -> None:
+    series = [
+        info("kube_pod_info", 0, 99, **POD),
+        info("kube_pod_annotations", 50, 99, **POD, annotation_gpu_fraction="0.5"),
+    ]
+    frame = pods_frame(build_pods(series))
+    assert np.isnan(frame.declared_fraction[0])
+    assert frame.declared_fraction[1] == 0.5
+
+
 @pytest.mark.parametrize("text", ["", "nan", "inf", "-1", "1e3", "0x10", "٣", "0", "2,5", "9" * 40, "\x00"])
 def test_what_is_no_plain_number_declares_nothing(text: str) -> None:
     row = pod(info("kube_pod_annotations", 0, 9, **POD, annotation_gpu_memory=text, annotation_gpu_fraction=text))

@@ -80,6 +80,22 @@ def test_window_upside_down(case: Path, capsys: pytest.CaptureFixture[str]) -> N
     refused(case, capsys, 2, "half-open", window=["--from", "2026-10-02", "--until", "2026-10-01"])
 
 
+@pytest.mark.parametrize(
+    ("amount", "said"),
+    [
+        (80, "80 has no unit; write it like 80GiB"),
+        ("0GiB", "less memory than a device has"),
+        ("80 Gi", "no whole amount of memory"),
+    ],
+)
+def test_memory_of_a_device_without_sense(case: Path, capsys: pytest.CaptureFixture[str], amount: object, said: str) -> None:
+    """80 bytes would make every holder too large for its card, and the figures wrong."""
+    values = yaml.safe_load((case / "chargeback.yaml").read_text(encoding="utf-8"))
+    values["clusters"][0]["nodes"][0]["gpu_memory"] = amount
+    settings(case, clusters=values["clusters"])
+    refused(case, capsys, 2, said)
+
+
 def test_no_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["run", str(tmp_path / "none.yaml")]) == 2
     assert "none.yaml" in capsys.readouterr().err
