@@ -35,6 +35,7 @@ REPLICA_LABELS = frozenset(
 
 _FEWEST_CHANGES = 3
 _Device = tuple[str, str, str]
+_Exporter = tuple[int, int]
 
 
 class RawSeries(NamedTuple):
@@ -70,18 +71,19 @@ def measured_once(rows: Sequence[RawSeries]) -> list[RawSeries]:
     """The series without a second measurement of the same containers, which would be added to the first.
 
     Where two exporters measure containers on one device, the one that stands earlier in ``PROFILES`` counts as long as it is
-    there, and the samples of the other before and after.
+    there, and the samples of the other before and after. Of two that the configuration names, the entry that stands first.
     """
-    spans: dict[_Device, dict[str, list[RawSeries]]] = {}
-    for row in rows:
+    number = _exporters(rows)
+    spans: dict[_Device, dict[_Exporter, list[RawSeries]]] = {}
+    for row, exporter in zip(rows, number, strict=True):
         if (row.identity.role, row.identity.level) == ("pod_memory", "container"):
-            spans.setdefault(row.device, {}).setdefault(row.profile.name, []).append(row)
-    chosen = {device: (min(by, key=_preference), by) for device, by in spans.items() if len(by) > 1}
+            spans.setdefault(row.device, {}).setdefault(exporter, []).append(row)
+    chosen = {device: (min(by), by) for device, by in spans.items() if len(by) > 1}
     kept = []
-    for row in rows:
-        name, by = chosen.get(row.device, (row.profile.name, {}))
-        if row.profile.name != name and (row.identity.role, row.identity.level) == ("pod_memory", "container"):
-            first, last = _span(by[name])
+    for row, exporter in zip(rows, number, strict=True):
+        first_of, by = chosen.get(row.device, (exporter, {}))
+        if exporter != first_of and (row.identity.role, row.identity.level) == ("pod_memory", "container"):
+            first, last = _span(by[first_of])
             outside = (row.times < first) | (row.times > last)
             row = row._replace(times=row.times[outside], values=row.values[outside])  # noqa: PLW2901
         if len(row.times):
@@ -89,9 +91,23 @@ def measured_once(rows: Sequence[RawSeries]) -> list[RawSeries]:
     return kept
 
 
-def _preference(profile: str) -> int:
+def _exporters(rows: Iterable[RawSeries]) -> list[_Exporter]:
+    """Which exporter each row is of, in order of preference: the place in ``PROFILES``, then that among equal names.
+
+    Two entries with ``profile: custom`` are two exporters unless they name the same series and labels.
+    """
     names = list(PROFILES)
-    return names.index(profile) if profile in names else len(names)
+    known: list[Profile] = []
+    places: dict[int, _Exporter] = {}
+    told = []
+    for row in rows:
+        if id(row.profile) not in places:
+            if row.profile not in known:
+                known.append(row.profile)
+            place = names.index(row.profile.name) if row.profile.name in names else len(names)
+            places[id(row.profile)] = place, known.index(row.profile)
+        told.append(places[id(row.profile)])
+    return told
 
 
 def _replicas(rows: Sequence[RawSeries]) -> Iterator[tuple[RawSeries, RawSeries]]:
@@ -171,19 +187,18 @@ def _scrape_ms(pair: Iterable[RawSeries]) -> float:
     return max(float(np.median(np.diff(row.times))) if len(row.times) > 1 else 0.0 for row in pair)
 
 
-def _two_exporters(rows: Iterable[RawSeries]) -> Iterator[Finding]:
+def _two_exporters(rows: Sequence[RawSeries]) -> Iterator[Finding]:
     """Devices of which two exporters of one level tell the same role at one time."""
-    told: dict[tuple[_Device, str, str], dict[tuple[str, str], list[RawSeries]]] = {}
-    for row in rows:
+    told: dict[tuple[_Device, str, str], dict[tuple[_Exporter, str], list[RawSeries]]] = {}
+    for row, exporter in zip(rows, _exporters(rows), strict=True):
         identity = row.identity
         if identity.role != "declared":
             by = told.setdefault((row.device, identity.role, identity.level), {})
-            by.setdefault((row.profile.name, identity.metric), []).append(row)
+            by.setdefault((exporter, identity.metric), []).append(row)
     found: dict[_Device, list[tuple[str, tuple[datetime, datetime]]]] = {}
     for (device, role, _), by in told.items():
-        if len({profile for profile, _ in by}) > 1:
-            ranked = sorted(by.items(), key=lambda item: (_preference(item[0][0]), item[0]))
-            for ((_, one), ours), ((_, other), theirs) in pairwise(ranked):
+        if len({exporter for exporter, _ in by}) > 1:
+            for ((_, one), ours), ((_, other), theirs) in pairwise(sorted(by.items(), key=lambda item: item[0])):
                 (first, last), (start, end) = _span(ours), _span(theirs)
                 if max(first, start) <= min(last, end):
                     period = from_ms(max(first, start)), from_ms(min(last, end) + 1)
