@@ -291,8 +291,8 @@ def _of_bill(bill: DayBill) -> tuple[Finding, ...]:
 
 
 def without_series(cluster: str, fetched: Fetched, day: date) -> list[Finding]:
-    """A finding where a cluster has no series of any device."""
-    if fetched.nodes:
+    """A finding where a cluster has no series of any device, unless what was fetched says so already."""
+    if fetched.nodes or any(f.code is Code.NO_SERIES and f.subject == cluster for f in fetched.findings):
         return []
     period = (day_start(day), day_start(day) + DAY)
     evidence = "no series of any device in the window; check url, match labels and profile with `gpu-chargeback doctor`"

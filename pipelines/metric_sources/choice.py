@@ -28,7 +28,7 @@ def choose(store: SeriesStore, cluster: str, window: Window) -> Choice:
     """What the store's own metrics say that it should be read by; the same series always give the same answer."""
     names = store.names(window)
     recognition = recognise(dict.fromkeys(names, frozenset[str]()) | dict(store.label_names(interesting(names), window)))
-    why = " ".join(recognition.sentences)
+    why = ". ".join(recognition.sentences)
     if recognition.profiles:
         told = Finding(Code.PROFILE_CHOSEN, Severity.INFO, cluster, f"{', '.join(recognition.profiles)}: {why}")
     else:

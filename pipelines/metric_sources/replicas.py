@@ -33,6 +33,8 @@ REPLICA_LABELS = frozenset(
 )
 """Labels by which a server tells its replicas and targets apart: they say nothing of device or holder."""
 
+_SLOTS = frozenset({"vgpu"})
+"""Labels that number the slots of a device that pods share."""
 _FEWEST_CHANGES = 3
 _Device = tuple[str, str, str]
 _Exporter = tuple[int, int]
@@ -53,6 +55,37 @@ class RawSeries(NamedTuple):
     def device(self) -> _Device:
         """Node, GPU and instance."""
         return self.identity.node, self.identity.gpu_uuid, self.identity.gpu_instance
+
+
+def told_once(rows: Sequence[RawSeries]) -> list[RawSeries]:
+    """The series of devices without the copies that an exporter writes for each holder or slot of the device.
+
+    Rows of one metric with one meaning that differ only in holder or slot repeat one value: what they say alike counts once.
+    Where they differ at one time both values stay, for ``allocation.series`` to choose from and to count.
+    """
+    alike: dict[tuple[Identity, str, frozenset[tuple[str, str]]], list[RawSeries]] = {}
+    for row in rows:
+        key = row.identity, row.metric, frozenset(row.labels.items())
+        if row.identity.level == "device":
+            names = _holder_names(row) | _SLOTS
+            key = row.identity, row.metric, frozenset(pair for pair in row.labels.items() if pair[0] not in names)
+        alike.setdefault(key, []).append(row)
+    return [copies[0] if len(copies) == 1 else _merged(copies, dict(key[2])) for key, copies in alike.items()]
+
+
+def _merged(copies: Sequence[RawSeries], labels: Mapping[str, str]) -> RawSeries:
+    times, values = (np.concatenate([getattr(row, name) for row in copies]) for name in ("times", "values"))
+    order = np.lexsort((values, times))
+    times, values = times[order], values[order]
+    new = np.ones(len(times), np.bool_)
+    new[1:] = (times[1:] != times[:-1]) | (values[1:] != values[:-1])
+    return copies[0]._replace(labels=labels, times=times[new], values=values[new])
+
+
+def _holder_names(row: RawSeries) -> set[str]:
+    """The labels that name a holder; where a server moved the exporter's own aside, the plain ones name the exporter."""
+    names = row.profile.exported if row.exported and row.profile.exported else row.profile.holder
+    return {*names.namespace, *names.pod, *names.pod_uid, *names.container}
 
 
 def noticed(rows: Sequence[RawSeries], max_hold_ms: int) -> Iterator[Finding]:
