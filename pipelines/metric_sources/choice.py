@@ -32,7 +32,9 @@ def choose(store: SeriesStore, cluster: str, window: Window) -> Choice:
     if recognition.profiles:
         told = Finding(Code.PROFILE_CHOSEN, Severity.INFO, cluster, f"{', '.join(recognition.profiles)}: {why}")
     else:
-        evidence = f"profile auto recognises no exporter of GPU memory among {len(names)} metrics. {why}".rstrip()
+        reach = "" if names else store.reach()
+        none = f"profile auto recognises no exporter of GPU memory among {len(names)} metrics"
+        evidence = f"{none}{f' ({reach})' if reach else ''}. {why}".rstrip()
         told = Finding(Code.NO_SERIES, Severity.WARNING, cluster, evidence)
     return Choice(tuple(PROFILES[name] for name in recognition.profiles), (told,))
 
@@ -42,7 +44,9 @@ def nothing_found(store: SeriesStore, profile: Profile, cluster: str, window: Wi
     names = store.names(window)
     exist = _nearest(profile.metrics, names)
     if not names:
-        exist = "there is no series of any name in the window; check url or path, match labels and retention"
+        reach = store.reach()
+        exist = f"there is no series of any name in the window{f' ({reach})' if reach else ''}; "
+        exist += "check url or path, match labels and retention"
     evidence = f"profile {profile.name}: no series of {', '.join(profile.metrics)}; {exist}"
     return Finding(Code.NO_SERIES, Severity.WARNING, cluster, evidence)
 
