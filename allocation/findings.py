@@ -62,6 +62,7 @@ class Code(StrEnum):
     CONTRADICTING_INVENTORY = "contradicting_inventory"
     MODEL_COUNTERS_MISSING = "model_counters_missing"
     SAMPLES_OUTSIDE_LIFE = "samples_outside_life"
+    UNUSED_SETTING = "unused_setting"
 
 
 @dataclass(frozen=True)
