@@ -6,6 +6,8 @@ growth. The first sample of a series, and one after a hole of more than ``max_ga
 growth is worth (``model_split``).
 """
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -52,8 +54,18 @@ def _growth(series: Int64, replica: Int64, times: Int64, values: Int64, replicas
     return grown
 
 
-def growth(counters: pa.Table, max_gap_ms: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The distinct GROUPs, and each sample's growth: ``group`` (its number), ``ms``, ``grown``, sorted by group and time."""
+class _Samples(NamedTuple):
+    """All samples in order of series (GROUP and instance), then time, then copy; of one copy and time the largest value."""
+
+    series: Int64
+    replica: Int64
+    group: Int64
+    times: Int64
+    values: Int64
+
+
+def _samples(counters: pa.Table) -> tuple[pd.DataFrame, _Samples]:
+    """The distinct GROUPs (row = number), and the samples."""
     names = counters.drop_columns(["timestamps_ms", "values"]).to_pandas()
     lengths = counters["timestamps_ms"].combine_chunks().value_lengths().to_numpy()
     series = np.repeat(_numbers(names, [*GROUP, "instance"]), lengths)
@@ -64,11 +76,33 @@ def growth(counters: pa.Table, max_gap_ms: int) -> tuple[pd.DataFrame, pd.DataFr
     series, replica, group, times, values = (a[order] for a in (series, replica, group, times, values))
     stays = np.ones(len(times), np.bool_)
     stays[:-1] = (series[1:] != series[:-1]) | (times[1:] != times[:-1]) | (replica[1:] != replica[:-1])
-    series, replica, group, times, values = (a[stays] for a in (series, replica, group, times, values))
+    found = _Samples(*(a[stays] for a in (series, replica, group, times, values)))
+    return names[list(GROUP)].drop_duplicates(ignore_index=True), found
+
+
+def growth(counters: pa.Table, max_gap_ms: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The distinct GROUPs, and each sample's growth: ``group`` (its number), ``ms``, ``grown``, sorted by group and time."""
+    groups, (series, replica, group, times, values) = _samples(counters)
     grown = _growth(series, replica, times, values, int(replica.max(initial=0)) + 1, max_gap_ms)
     order = in_order((times, group))
-    samples = pd.DataFrame({"group": group[order], "ms": times[order], "grown": grown[order]})
-    return names[list(GROUP)].drop_duplicates(ignore_index=True), samples
+    return groups, pd.DataFrame({"group": group[order], "ms": times[order], "grown": grown[order]})
+
+
+def holes(counters: pa.Table, max_gap_ms: int) -> pd.DataFrame:
+    """Where a counter was silent for longer than ``max_gap`` and had grown after it: that growth is in no period.
+
+    Returns:
+        One row a hole of a series: GROUP, ``from_ms`` and ``until_ms`` (the samples around it), ``lost`` (whole units; of a
+        counter that began anew what it shows after the hole).
+    """
+    groups, (series, _, group, times, values) = _samples(counters)
+    apart = (series[1:] == series[:-1]) & (np.diff(times) > max_gap_ms)
+    before = np.flatnonzero(apart)
+    rise = values[before + 1] - values[before]
+    lost = np.where(rise < 0, values[before + 1], rise)
+    found = groups.iloc[group[before]].reset_index(drop=True)
+    found = found.assign(from_ms=times[before], until_ms=times[before + 1], lost=lost)
+    return found[found.lost > 0].reset_index(drop=True)
 
 
 def _numbers(names: pd.DataFrame, columns: list[str]) -> Int64:
