@@ -92,6 +92,25 @@ def growth(counters: pa.Table, max_gap_ms: int) -> tuple[pd.DataFrame, pd.DataFr
     return names[list(GROUP)].drop_duplicates(ignore_index=True), pd.DataFrame(ordered)
 
 
+def holes(counters: pa.Table, max_gap_ms: int) -> pd.DataFrame:
+    """Where a counter was silent for longer than ``max_gap`` and had grown after it: that growth is in no period.
+
+    Returns:
+        One row a hole of a series: GROUP, ``from_ms`` and ``until_ms`` (the samples around it), ``lost`` (whole units; of a
+        counter that began anew what it shows after the hole).
+    """
+    names, samples = steps(counters, max_gap_ms)
+    before = samples.shift()
+    silent = (samples.series == before.series) & (samples.ms - before.ms > max_gap_ms)
+    rise = samples.stands - before.stands
+    told = pd.DataFrame(
+        {"group": samples.group, "from_ms": before.ms, "until_ms": samples.ms, "lost": rise.where(rise >= 0, samples.stands)}
+    )
+    told = told[silent & (told.lost > 0)].astype("int64")
+    groups = names[list(GROUP)].drop_duplicates(ignore_index=True)
+    return groups.iloc[told.group].reset_index(drop=True).join(told.drop(columns="group").reset_index(drop=True))
+
+
 def _numbers(names: pd.DataFrame, columns: list[str]) -> Int64:
     numbers: Int64 = names.groupby(columns, sort=False).ngroup().to_numpy(np.int64)
     return numbers

@@ -61,6 +61,8 @@ class Code(StrEnum):
     PREALLOCATED_MEMORY = "preallocated_memory"
     CONTRADICTING_INVENTORY = "contradicting_inventory"
     MODEL_COUNTERS_MISSING = "model_counters_missing"
+    SAMPLES_OUTSIDE_LIFE = "samples_outside_life"
+    UNUSED_SETTING = "unused_setting"
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class Finding:
 
     ``period`` is half-open UTC; ``count`` is how often it happened; ``cost_at_risk_nanos`` is the money that hangs on it.
     ``excess``: by charge period (start and end in ms), how many byte-ms more than the truth a naive sum over pods would count.
+    ``money_of``: the subjects whose money hangs on it, where it is not the subject's own.
     """
 
     code: Code
@@ -80,6 +83,7 @@ class Finding:
     cost_at_risk_nanos: int | None = None
     currency: str | None = None
     excess: tuple[tuple[int, int, int], ...] = ()
+    money_of: tuple[str, ...] = ()
 
 
 def as_json(finding: Finding) -> dict[str, object]:
@@ -93,6 +97,7 @@ def from_json(told: Mapping[str, Any]) -> Finding:
     period = told["period"] and tuple(datetime.fromisoformat(moment) for moment in told["period"])
     excess = tuple((start, end, size) for start, end, size in told["excess"])
     parts = {"code": Code(told["code"]), "severity": Severity(told["severity"]), "period": period, "excess": excess}
+    parts["money_of"] = tuple(told.get("money_of", ()))
     return Finding(**{**told, **parts})
 
 

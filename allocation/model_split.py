@@ -14,12 +14,16 @@ import pyarrow as pa
 
 from allocation import wide
 from allocation.compiled import kernel
-from allocation.counters import increases
+from allocation.counters import holes, increases
 from allocation.findings import Code, Finding, Severity
 from allocation.shares import divide_groups
 from allocation.times import from_ms, milliseconds
 
 Int64 = npt.NDArray[np.int64]
+_UNITS = {
+    "prompt": "prompt tokens", "generation": "generation tokens", "requests": "requests",
+    "compute_time": "microseconds of compute time",
+}  # fmt: skip
 Texts = npt.NDArray[np.object_]
 
 
@@ -84,6 +88,7 @@ def model_shares(holders: pd.DataFrame, pods: pa.Table, served: Served) -> Share
     models = models.merge(weights.groupby("server").size().rename("needed"), on="server")
     lacking = models[(models.most > 0) & (models.kinds < models.needed)]
     findings = _missing(periods, silent[silent == 0].index.to_numpy(), lacking, told, served.split)
+    findings += _lost(periods, served, weights)
     named = models.period[(models.most > 0) & (models.model != "")]
     kept = models[(models.most > 0) & models.period.isin(named) & ~models.period.isin(lacking.period)]
     kept = kept.sort_values(["period", "model"], ignore_index=True)
@@ -141,6 +146,30 @@ def _missing(
         evidence = f"{why}, in {count} charge periods; there the rows go by the model's label"
         period = (from_ms(of_pod.start_ms.min()), from_ms(of_pod.end_ms.max()))
         findings.append(Finding(Code.MODEL_COUNTERS_MISSING, Severity.WARNING, f"{namespace}/{pod}", evidence, period, count))
+    return tuple(findings)
+
+
+def _lost(periods: pd.DataFrame, served: Served, weights: pd.DataFrame) -> tuple[Finding, ...]:
+    """One finding for each pod and server whose counters grew in a hole that ends in one of its periods."""
+    found = holes(served.counters, served.max_gap_ms).merge(weights[["server", "kind"]], on=["server", "kind"])
+    found = found.assign(hole=np.arange(len(found)))
+    pairs = found.rename(columns={"pod_uid": "of_uid"}).merge(periods, on=["namespace", "pod"])
+    same = (pairs.of_uid == "") | (pairs.pod_uid == "") | (pairs.of_uid == pairs.pod_uid)
+    pairs = pairs[same & (pairs.start_ms <= pairs.until_ms) & (pairs.until_ms < pairs.end_ms)]
+    found = found[found.hole.isin(pairs.hole)]
+    findings = []
+    for (namespace, pod, server), of_pod in found.groupby(["namespace", "pod", "server"]):
+        sums = of_pod.groupby("kind").lost.sum()
+        grown = " and ".join(f"{amount} {_UNITS[kind]}" for kind, amount in sums.items())
+        spans = of_pod[["from_ms", "until_ms"]].drop_duplicates()
+        first, last = spans.loc[(spans.until_ms - spans.from_ms).idxmax()]
+        evidence = (
+            f"{server}: {grown} grew while a counter was silent for longer than max_gap ({len(spans)} times, longest from "
+            f"{from_ms(first).isoformat()} to {from_ms(last).isoformat()}); nobody knows in which period, so they weigh nothing"
+        )
+        period = (from_ms(of_pod.from_ms.min()), from_ms(of_pod.until_ms.max()))
+        subject = f"{namespace}/{pod}"
+        findings.append(Finding(Code.MODEL_COUNTERS_MISSING, Severity.WARNING, subject, evidence, period, len(spans)))
     return tuple(findings)
 
 

@@ -1,6 +1,7 @@
 """Findings about pods: labels that were lost, reservations that nobody stands behind, and what contradicts the inventory."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from allocation import instant
 from allocation.figures import above_limit
 from allocation.findings import Code, Finding
 from allocation.lives import POD_KEY, names_reservation
+from allocation.pieces import first_at
 from allocation.stretches import times_within
 from allocation.view import View, gib
 
@@ -20,7 +22,8 @@ Int64 = npt.NDArray[np.int64]
 def notice_pods(view: View) -> list[Finding]:
     """All findings about pods."""
     return [
-        *_lost(view), *_reservations(view), *_more_devices(view), *_without_request(view), *_skewed(view), *_on_partitioned(view)
+        *_lost(view), *_reservations(view), *_more_devices(view), *_without_request(view), *_skewed(view), *_outside_life(view),
+        *_on_partitioned(view),
     ]  # fmt: skip
 
 
@@ -118,9 +121,52 @@ def _skewed(view: View) -> list[Finding]:
     rows = rows.assign(start_ms=view.held.pieces.ts[rows.lo.to_numpy(np.int64)], end_ms=rows.started_ms)
     rows = rows[rows.end_ms - rows.start_ms > view.policy.max_hold_ms].astype({"end_ms": "int64"})
     rows = rows[_within(view, rows) > 0]
-    rows = rows.assign(early=rows.end_ms - rows.start_ms).sort_values("early").drop_duplicates(POD_KEY, keep="last")
-    evidence = "its first sample is " + _seconds(rows.early) + " before its start; the clocks of the two sources differ"
+    ends, hi = rows.end_ms.to_numpy(np.int64), rows.hi.to_numpy(np.int64)
+    lo = rows.lo.to_numpy(np.int64)
+    rows = rows.assign(early=ends - rows.start_ms, samples=first_at(view.held.pieces.ts, lo, hi, ends) - lo)
+    rows = rows.sort_values("early").drop_duplicates(POD_KEY, keep="last")
+    evidence = "its first sample is " + _seconds(rows.early) + " before its start, "
+    evidence += _texts(rows.samples, str) + " samples are not used; the clocks of the two sources differ"
     return view.of_pods(Code.SKEWED_CLOCKS, rows, evidence)
+
+
+def _outside_life(view: View) -> list[Finding]:
+    """Samples before a pod's known start or after its known end: they hold nothing. Told from two of a series on.
+
+    What a source that names the uid shows before the start is a clock that is off (see ``_skewed``).
+    """
+    table = view.held.pieces.table
+    table = table[(table.role == "pod_memory") & (table.level != "inferred")]
+    windows = view.windows
+    opens, closes = windows.start[windows.offsets[:-1]], windows.end[windows.offsets[1:] - 1]
+    opens, closes = opens[table.machine.to_numpy(np.int64)], closes[table.machine.to_numpy(np.int64)]
+    begins, ends = table.from_ms.to_numpy(np.int64), table.until_ms.to_numpy(np.int64)
+    early = _samples_between(view, table, opens, np.where(table.own_uid, opens, np.minimum(begins, closes)))
+    late = _samples_between(view, table, np.maximum(ends, opens), closes)
+    early = early.assign(ms=early.from_ms - early["first"], says="before its known start")
+    late = late.assign(ms=late["last"] - late.until_ms, says="after its known end")
+    rows = pd.concat([early, late], ignore_index=True)
+    rows = rows[rows.ms > view.policy.max_hold_ms]
+    keys = ["namespace", "pod", "says"]
+    rows = rows.groupby(keys, as_index=False).agg({"samples": "sum", "ms": "max", "machine": "first"})
+    evidence = (
+        _texts(rows.samples, str) + " samples in the " + _seconds(rows.ms) + " " + rows.says + " were not used. Either they "
+    )
+    evidence += (
+        "are of another pod of that name that kube-state-metrics did not show, or the exporter lets go late, or a clock is off"
+    )
+    samples = rows.groupby(rows.namespace + "/" + rows.pod).samples.sum()
+    found = view.of_pods(Code.SAMPLES_OUTSIDE_LIFE, rows, evidence)
+    return [replace(finding, count=int(samples[finding.subject])) for finding in found]
+
+
+def _samples_between(view: View, table: pd.DataFrame, start: Int64, end: Int64) -> pd.DataFrame:
+    """The pieces with two samples and more in ``[start, end)``: ``samples``, and the ``first`` and ``last`` time of them."""
+    ts, lo, hi = view.held.pieces.ts, table.lo.to_numpy(np.int64), table.hi.to_numpy(np.int64)
+    begin, until = first_at(ts, lo, hi, start), first_at(ts, lo, hi, end)
+    some = until - begin > 1
+    begin, until = begin[some], until[some]
+    return table[some].assign(samples=until - begin, first=ts[begin], last=ts[until - 1])
 
 
 def _on_partitioned(view: View) -> list[Finding]:
@@ -133,14 +179,19 @@ def _on_partitioned(view: View) -> list[Finding]:
     shows = ~view.series.role.isin((instant.ROWS, instant.DECLARED)).to_numpy()
     parts = _by_frame(view, np.flatnonzero(is_instance & shows))[["gpu", "frame"]].drop_duplicates()
     rows = pods.merge(parts, on=["gpu", "frame"])
-    rows = rows.groupby(["holder", "device"], as_index=False).agg({"ms": "sum", "machine": "first"})
+    rows = rows.groupby(["holder", "device"], as_index=False).agg({"ms": "sum", "machine": "first", "frame": "nunique"})
     rows = rows.join(view.shard.holders[["namespace", "pod"]], on="holder")
-    evidence = (
-        "is shown on " + _texts(rows.device, view.device_name) + " for " + _seconds(rows.ms) + " while that card is partitioned"
+    evidence = "is shown on the whole of " + _texts(rows.device, view.device_name) + " for " + _seconds(rows.ms) + " of "
+    evidence += _texts(rows.frame, str) + " charge periods in which that card has instances at some time. In such a period the "
+    evidence += "whole card is no device, before the partition and after it too, so the pod gets nothing of it. "
+    evidence += "Let the exporter name pods on instances"
+    cards = rows.assign(
+        subject=rows.namespace + "/" + rows.pod,
+        card=_texts(rows.machine, lambda m: str(view.shard.machines.node[m])) + "/" + _texts(rows.device, view.device_name),
     )
-    return view.of_pods(
-        Code.POD_ON_PARTITIONED_GPU, rows, evidence + "; it gets nothing of it. Let the exporter name pods on instances"
-    )
+    cards_of = cards.groupby("subject").card.unique()
+    found = view.of_pods(Code.POD_ON_PARTITIONED_GPU, rows, evidence)
+    return [replace(finding, money_of=tuple(cards_of[finding.subject])) for finding in found]
 
 
 def _by_frame(view: View, ids: Int64) -> pd.DataFrame:

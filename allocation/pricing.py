@@ -32,7 +32,7 @@ _WHOLE = {
     Code.CAPACITY_UNKNOWN, Code.CAPACITY_DISAGREES, Code.TWO_EXPORTERS, Code.HA_DUPLICATES, Code.DUPLICATE_SAMPLES,
     Code.INVALID_SAMPLES, Code.SKEWED_CLOCKS, Code.PREALLOCATED_MEMORY, Code.POD_ON_PARTITIONED_GPU,
     Code.MORE_GPUS_THAN_NAMEPLATE, Code.POD_ON_MORE_DEVICES, Code.MEMORY_WITHOUT_REQUEST, Code.RESERVATION_UNRESOLVED,
-    Code.LABELS_LOST,
+    Code.LABELS_LOST, Code.SAMPLES_OUTSIDE_LIFE,
     Code.MODEL_COUNTERS_MISSING, Code.CONTRADICTING_INVENTORY, Code.NODE_NOT_AS_CONFIGURED,
 }  # fmt: skip
 """All that the subject costs."""
@@ -48,7 +48,7 @@ def price(findings: Sequence[Finding], chargeback: pa.Table) -> list[Finding]:
     if len(moneys) != 1:
         return list(findings)
     currency = str(moneys.currency.iloc[0])
-    amounts = _Amounts(chargeback, [f.subject for f in findings])
+    amounts = _Amounts(chargeback, [name for f in findings for name in (f.subject, *f.money_of)])
     return [_priced(f, amounts, currency) for f in findings]
 
 
@@ -109,8 +109,9 @@ def _priced(finding: Finding, amounts: _Amounts, currency: str) -> Finding:
     if finding.cost_at_risk_nanos is not None:
         return finding
     column, reason = _column_of(finding.code), _BY_REASON.get(finding.code, "")
-    nanos = amounts.of(finding.subject, column, reason) if column else None
-    if nanos is None:
+    told = [amounts.of(name, column, reason) for name in finding.money_of or (finding.subject,)] if column else []
+    nanos = sum(amount for amount in told if amount is not None)
+    if all(amount is None for amount in told):
         return finding
     evidence = finding.evidence
     if finding.excess:

@@ -38,7 +38,9 @@ class DayLines:
     findings: tuple[Finding, ...]
 
 
-def day_lines(lines: pa.Table, nodes: Mapping[str, pd.DataFrame], from_ms: int, until_ms: int) -> DayLines:
+def day_lines(
+    lines: pa.Table, nodes: Mapping[str, pd.DataFrame], from_ms: int, until_ms: int, overruled: Mapping[str, str] | None = None
+) -> DayLines:
     """Cuts lines to the window and decides where each belongs.
 
     Args:
@@ -46,6 +48,7 @@ def day_lines(lines: pa.Table, nodes: Mapping[str, pd.DataFrame], from_ms: int, 
         nodes: table ``nodes`` of each cluster.
         from_ms: UTC midnight that starts the window.
         until_ms: UTC midnight that ends it.
+        overruled: machines (keys) that were named for a node beside another one that is believed, with the node's name.
 
     Raises:
         ChargebackError: two clusters claim one machine.
@@ -54,7 +57,8 @@ def day_lines(lines: pa.Table, nodes: Mapping[str, pd.DataFrame], from_ms: int, 
     line, begins, ends, nanos = hours.cut(lines["cost_nanos"].to_numpy(), start, end, from_ms, until_ms)
     kept, number = np.unique(line, return_inverse=True)
     lines = lines.take(pa.array(kept))
-    homes = _homes(lines, nodes)
+    overruled = overruled or {}
+    homes = _homes(lines, nodes, overruled)
     parts = pd.DataFrame({"line": number, "start_ms": begins, "end_ms": ends, "nanos": nanos})
     day = np.zeros(len(kept), np.int64)
     np.add.at(day, number, nanos)
@@ -64,7 +68,8 @@ def day_lines(lines: pa.Table, nodes: Mapping[str, pd.DataFrame], from_ms: int, 
     in_scope = homes.rule.isna().to_numpy()
     parts = parts[in_scope[parts.line]]
     parts = parts.assign(node_key=homes.node_key.to_numpy()[parts.line], cluster=homes.cluster.to_numpy()[parts.line])
-    return DayLines(lines, parts.reset_index(drop=True), tuple(_findings(lines, in_scope, from_ms, until_ms)))
+    findings = (*_findings(lines, in_scope, from_ms, until_ms), *_contradicted(lines, overruled, from_ms, until_ms))
+    return DayLines(lines, parts.reset_index(drop=True), findings)
 
 
 def _claims(nodes: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -82,7 +87,7 @@ def _claims(nodes: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return claims.drop_duplicates("node_key")
 
 
-def _homes(lines: pa.Table, nodes: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def _homes(lines: pa.Table, nodes: Mapping[str, pd.DataFrame], overruled: Mapping[str, str]) -> pd.DataFrame:
     """Cluster, node and rule of each line."""
     wanted = pd.DataFrame({name: lines[name].to_pandas() for name in ("node_key", "scope_rule", "instance_type")})
     claims = _claims(nodes).rename(columns={"instance_type": "known_type"})
@@ -92,6 +97,7 @@ def _homes(lines: pa.Table, nodes: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     without_gpu = found & ~_has_gpu(homes, kind)
     rule = homes.scope_rule.astype("object").where(homes.scope_rule.notna(), None)
     rule = rule.mask(rule.isna() & homes.node_key.isna(), "no_resource")
+    rule = rule.mask(rule.isna() & ~found & homes.node_key.isin(list(overruled)), "node_contradicted")
     rule = rule.mask(rule.isna() & ~found, "not_a_node").mask(rule.isna() & without_gpu, "node_without_gpu")
     return homes.assign(cluster=homes.cluster.where(found, BILL_CLUSTER), rule=rule)
 
@@ -153,3 +159,25 @@ def _findings(lines: pa.Table, in_scope: npt.NDArray[np.bool_], from_ms: int, un
         code, subject = Code.GPU_INSTANCE_OUTSIDE_CLUSTERS, str(row["resource_id"])
         found.append(Finding(code, Severity.WARNING, subject, evidence, period, row["cost_count"], cost, row["currency"]))
     return found
+
+
+def _contradicted(lines: pa.Table, overruled: Mapping[str, str], from_ms: int, until_ms: int) -> list[Finding]:
+    """A finding for each machine whose lines stand outside because another machine was believed to be its node."""
+    outside = lines.filter(pc.fill_null(pc.equal(lines["rule"], "node_contradicted"), False))
+    costs = outside.append_column("cost", money.nanos_column(outside["day_nanos"].to_numpy()))
+    sums = costs.group_by(["node_key", "currency"]).aggregate([("cost", "sum"), ("cost", "count")]).sort_by("node_key")
+    period = (times.from_ms(from_ms), times.from_ms(until_ms))
+    return [
+        Finding(
+            Code.CONTRADICTING_INVENTORY,
+            Severity.WARNING,
+            overruled[row["node_key"]],
+            f"the bill has lines of {row['node_key']}, which was named for this node while another machine was, and that one is "
+            "believed; the lines are out of scope, rule `node_contradicted`",
+            period,
+            row["cost_count"],
+            money.decimal_to_nanos(row["cost_sum"]),
+            row["currency"],
+        )
+        for row in sums.to_pylist()
+    ]

@@ -118,6 +118,10 @@ class CustomServer(_Section):
         return self
 
 
+_WITHOUT_TIME = ("vllm", "sglang", "tgi")
+"""Known servers that count tokens and no compute time; all known ones count requests."""
+
+
 class ModelSplitEntry(_Section):
     """How the row of one server is split over the models that it serves."""
 
@@ -136,7 +140,20 @@ class ModelSplitEntry(_Section):
             raise ValueError("the section `custom` is there, and servers does not name custom")
         if self.custom is not None and not self._custom_weighs():
             raise ValueError("every counter that `custom` names weighs 0; set weights.prompt or weights.generation above 0")
+        if "weights" in self.model_fields_set and not self._counts_tokens():
+            raise ValueError(
+                f"weights are for tokens, and under by: {self.by} none of the servers is weighed by tokens; take weights out, "
+                "or set by: tokens"
+            )
         return self
+
+    def _counts_tokens(self) -> bool:
+        """Whether any server is weighed by tokens: under another measure those that do not count it."""
+        if self.by == "tokens":
+            return True
+        if self.custom is not None and (self.custom.prompt or self.custom.generation) and getattr(self.custom, self.by) is None:
+            return True
+        return self.by == "compute_time" and bool({"auto", *_WITHOUT_TIME}.intersection(self.servers))
 
     def _custom_weighs(self) -> bool:
         assert self.custom is not None  # noqa: S101

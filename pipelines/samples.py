@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from allocation.errors import ChargebackError
 from allocation.findings import Finding, as_json, from_json
 from allocation.schemas import SAMPLES
-from pipelines.inventory import build_nodes, build_pods, catalogue, disagreements, inventory_table
+from pipelines.inventory import build_nodes, build_pods, catalogue, disagreements, inventory_table, overruled
 from pipelines.metric_sources.base import MetricSource, Shard, Window
 from pipelines.metric_sources.content import content_of
 from pipelines.metric_sources.gather import all_notices, all_places, all_shards
@@ -42,6 +42,10 @@ class Fetched:
     reused: bool
     counters_fingerprint: str = ""
     """Of the model servers' counters; owners depend on it, measured usage does not."""
+    models: tuple[str, ...] | None = None
+    """The GPU models that series name; None where what is kept does not say."""
+    overruled: Mapping[str, str] = field(default_factory=dict)
+    """Machines (keys) that were named for a node and not believed, with the node's name."""
 
 
 def sources_of(cluster: ClusterEntry, settings: Settings) -> list[MetricSource]:
@@ -140,7 +144,11 @@ def _derive(
         digest.update(json.dumps(table.to_pylist(), sort_keys=True, default=str).encode())
     findings = (*(from_json(told) for told in _list(detail["findings"])), *disagreements(inventory, cluster.nodes))
     counters = str(detail.get("counters", ""))
-    return Fetched(digest.hexdigest(), str(detail["fingerprint"]), tuple(names), findings, reused, counters)
+    models = tuple(str(model) for model in _list(detail["models"])) if "models" in detail else None
+    not_believed = overruled(inventory, cluster.nodes, nodes)
+    if not_believed:
+        digest.update(json.dumps(not_believed, sort_keys=True).encode())
+    return Fetched(digest.hexdigest(), str(detail["fingerprint"]), tuple(names), findings, reused, counters, models, not_believed)
 
 
 def _list(value: object) -> list[Any]:
@@ -152,7 +160,7 @@ class _Told:
 
     def __init__(self, policy: PolicyEntry) -> None:
         self._policy = policy
-        self._digest, self._nodes = _Digest(), set[str]()
+        self._digest, self._nodes, self._models = _Digest(), set[str](), set[str]()
         self.findings = list[Finding]()
         self.known_seconds = 0.0
 
@@ -161,6 +169,7 @@ class _Told:
         for shard in shards:
             self._digest.add(shard.samples)
             self._nodes.update(shard.samples["node"].unique().to_pylist())
+            self._models.update(shard.samples["gpu_model"].unique().to_pylist())
             self.findings.extend(shard.findings)
             self.known_seconds += known_seconds(shard.samples, self._policy.max_hold, self._policy.max_gap)
             yield shard.samples
@@ -172,6 +181,7 @@ class _Told:
             "fingerprint": self._digest.text(profiles),
             "profiles": profiles,
             "nodes": sorted(self._nodes),
+            "models": sorted(self._models - {""}),
             "findings": [as_json(f) for f in self.findings],
             "known_seconds": round(self.known_seconds, 3),
         }

@@ -35,6 +35,7 @@ from pipelines.owner_settings import owners_of
 from pipelines.samples import Fetched, fetch, window_of
 from pipelines.settings import ClusterEntry, Settings, day_start
 from pipelines.storage import Partition, TableStore
+from pipelines.unused_settings import unused_settings
 from pipelines.version import VERSION
 
 DAY = timedelta(days=1)
@@ -113,10 +114,11 @@ def cluster_nodes(walk: Walk, day: date, fetched: Mapping[str, Fetched]) -> dict
     return {name: nodes_frame(_read(walk, "nodes", day, name), f.nodes) for name, f in fetched.items()}
 
 
-def scope_day(bill: DayBill, nodes: Mapping[str, pd.DataFrame]) -> DayLines:
+def scope_day(bill: DayBill, nodes: Mapping[str, pd.DataFrame], fetched: Mapping[str, Fetched]) -> DayLines:
     """Whose each line is, over all clusters."""
     start = to_ms(day_start(bill.day))
-    return day_lines(bill.lines, nodes, start, start + DAY_MS)
+    overruled = {key: node for one in fetched.values() for key, node in one.overruled.items()}
+    return day_lines(bill.lines, nodes, start, start + DAY_MS, overruled)
 
 
 @dataclass(frozen=True)
@@ -252,7 +254,7 @@ def reconcile_day(scope: DayLines, cluster: str, chargeback: pa.Table, day: date
 def compute(walk: Walk, bill: DayBill, fetched: Mapping[str, Fetched], clusters: Sequence[str]) -> Iterator[Results]:
     """The results of the named clusters (and of ``_bill`` where named), nothing written."""
     nodes = cluster_nodes(walk, bill.day, fetched)
-    scope = scope_day(bill, nodes)
+    scope = scope_day(bill, nodes, fetched)
     for name in clusters:
         partition = Partition(bill.day, name)
         run_id = run_id_of(walk, partition, bill, fetched)
@@ -263,6 +265,8 @@ def compute(walk: Walk, bill: DayBill, fetched: Mapping[str, Fetched], clusters:
             measured = measure_day(walk, scope, name, bill.day, nodes[name])
             chargeback, owned = charge_day(walk, scope, name, measured, bill.day, run_id)
             owned += [*fetched[name].findings, *without_series(name, fetched[name], bill.day)]
+        else:
+            owned += unused_settings(walk.settings, fetched, nodes, bill.lines, bill.day)
         yield finish(scope, measured, chargeback, owned, bill, partition, run_id)
 
 
@@ -291,8 +295,8 @@ def _of_bill(bill: DayBill) -> tuple[Finding, ...]:
 
 
 def without_series(cluster: str, fetched: Fetched, day: date) -> list[Finding]:
-    """A finding where a cluster has no series of any device."""
-    if fetched.nodes:
+    """A finding where a cluster has no series of any device, unless what was fetched says so already."""
+    if fetched.nodes or any(f.code is Code.NO_SERIES and f.subject == cluster for f in fetched.findings):
         return []
     period = (day_start(day), day_start(day) + DAY)
     evidence = "no series of any device in the window; check url, match labels and profile with `gpu-chargeback doctor`"

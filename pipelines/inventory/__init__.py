@@ -6,7 +6,7 @@ is `pipelines.metric_sources`. Rules R16-R20, R37.
 """
 
 from pipelines.inventory.catalogue import InstanceType, catalogue, instance_types
-from pipelines.inventory.contradictions import disagreements
+from pipelines.inventory.contradictions import disagreements, overruled
 from pipelines.inventory.frames import nodes_frame, pods_frame
 from pipelines.inventory.nodes import build_nodes
 from pipelines.inventory.pods import build_pods
@@ -23,5 +23,6 @@ __all__ = [
     "instance_types",
     "inventory_table",
     "nodes_frame",
+    "overruled",
     "pods_frame",
 ]

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from allocation.findings import Code, Finding, Severity
+from allocation.node_keys import node_keys
 from allocation.times import from_ms
 from pipelines.inventory.nodes import node_sights
 from pipelines.inventory.pod_lives import lives
@@ -37,6 +39,22 @@ def disagreements(inventory: Inventory, configured: Sequence[NodeEntry]) -> list
         *_on_two_nodes(pods),
         *_ended_early(pods),
     ]
+
+
+def overruled(inventory: Inventory, configured: Sequence[NodeEntry], nodes: pa.Table) -> dict[str, str]:
+    """Machines that series or configuration name for a node and that the table ``nodes`` never means by it: key -> node name.
+
+    Another machine was named for that node at the same time and is believed.
+    """
+    sights = node_sights(as_table(inventory))
+    named = pd.DataFrame(
+        [*sights[["node", "provider_id"]].itertuples(index=False), *((e.name, e.provider_id or "") for e in configured)],
+        columns=["node", "provider_id"],
+    )
+    named = named[named.provider_id != ""].drop_duplicates()
+    named = named.assign(key=node_keys(pa.array(named.provider_id, pa.string())).to_pylist()).sort_values(["key", "node"])
+    lost = named[~named.key.isin(nodes["node_key"].to_pylist())].drop_duplicates("key")
+    return dict(zip(lost.key, lost.node, strict=True))
 
 
 def _not_as_configured(sights: pd.DataFrame, configured: Sequence[NodeEntry]) -> list[Finding]:

@@ -141,6 +141,10 @@ class SeriesStore(Protocol):
         """What was noticed so far while reading."""
         ...
 
+    def reach(self) -> str:
+        """From when to when it has samples of any time, in words; empty where nobody can tell."""
+        ...
+
 
 class MetricSource(Protocol):
     """Series of one cluster from one place.

@@ -3,15 +3,16 @@
 Here belongs the looking; what gives an exporter away stands in ``profiles``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
 from allocation.findings import Code, Finding, Severity
-from pipelines.metric_sources.base import SeriesStore, Window
+from pipelines.metric_sources.base import SeriesStore, Wanted, Window
 from pipelines.metric_sources.profiles import PROFILES, Profile, interesting, recognise
 
 AUTO = "auto"
+CUSTOM = "custom"
 _NEAREST = 5
 
 
@@ -27,11 +28,13 @@ def choose(store: SeriesStore, cluster: str, window: Window) -> Choice:
     """What the store's own metrics say that it should be read by; the same series always give the same answer."""
     names = store.names(window)
     recognition = recognise(dict.fromkeys(names, frozenset[str]()) | dict(store.label_names(interesting(names), window)))
-    why = " ".join(recognition.sentences)
+    why = ". ".join(recognition.sentences)
     if recognition.profiles:
         told = Finding(Code.PROFILE_CHOSEN, Severity.INFO, cluster, f"{', '.join(recognition.profiles)}: {why}")
     else:
-        evidence = f"profile auto recognises no exporter of GPU memory among {len(names)} metrics. {why}".rstrip()
+        reach = "" if names else store.reach()
+        none = f"profile auto recognises no exporter of GPU memory among {len(names)} metrics"
+        evidence = f"{none}{f' ({reach})' if reach else ''}. {why}".rstrip()
         told = Finding(Code.NO_SERIES, Severity.WARNING, cluster, evidence)
     return Choice(tuple(PROFILES[name] for name in recognition.profiles), (told,))
 
@@ -39,12 +42,47 @@ def choose(store: SeriesStore, cluster: str, window: Window) -> Choice:
 def nothing_found(store: SeriesStore, profile: Profile, cluster: str, window: Window) -> Finding:
     """What to say where a profile has no series: the names that were looked for and the nearest that exist."""
     names = store.names(window)
-    near = nearest_names(profile.metrics, names)
-    exist = f"the nearest of {len(names)} names that exist: {', '.join(near)}" if near else "no name that exists is near"
+    exist = _nearest(profile.metrics, names)
     if not names:
-        exist = "there is no series of any name in the window; check url or path, match labels and retention"
+        reach = store.reach()
+        exist = f"there is no series of any name in the window{f' ({reach})' if reach else ''}; "
+        exist += "check url or path, match labels and retention"
     evidence = f"profile {profile.name}: no series of {', '.join(profile.metrics)}; {exist}"
     return Finding(Code.NO_SERIES, Severity.WARNING, cluster, evidence)
+
+
+def silent_roles(store: SeriesStore, profile: Profile, window: Window) -> Iterator[Finding]:
+    """A finding for each metric that the configuration names a role for and that says nothing.
+
+    Either there is no series of it, or none has the labels without which a row says nothing: the device's, and on containers' own
+    values the pod's. An exporter's profile names metrics of several versions, so only ``custom`` promises each of its roles.
+    """
+    if profile.name != CUSTOM:
+        return
+    there = set(store.values("__name__", [Wanted(metric) for metric in profile.metrics], window))
+    for metric in profile.metrics:
+        rules = [rule for rule in profile.rules if rule.metric == metric]
+        roles = " and ".join(f"`{rule.role}`" for rule in rules)
+        if metric not in there:
+            told = _nearest([metric], store.names(window))
+            evidence = f"profile custom: no series of {metric} for the role {roles}; {told}"
+            yield Finding(Code.NO_SERIES, Severity.WARNING, metric, evidence)
+            continue
+        needed = [*profile.device.gpu]
+        if all(rule.role in ("pod_memory", "declared") and not rule.without_pod for rule in rules):
+            needed += profile.holder.pod
+        if not store.values("__name__", [Wanted(metric, present=tuple(needed))], window):
+            labels = sorted(store.label_names([metric], window)[metric])
+            evidence = (
+                f"profile custom: no series of {metric} for the role {roles} has the labels {' and '.join(needed)}; "
+                f"the labels that exist: {', '.join(labels) or 'none'}"
+            )
+            yield Finding(Code.NO_SERIES, Severity.WARNING, metric, evidence)
+
+
+def _nearest(wanted: Sequence[str], names: Sequence[str]) -> str:
+    near = nearest_names(wanted, names)
+    return f"the nearest of {len(names)} names that exist: {', '.join(near)}" if near else "no name that exists is near"
 
 
 def nearest_names(wanted: Sequence[str], names: Sequence[str]) -> list[str]:

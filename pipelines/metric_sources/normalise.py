@@ -19,7 +19,7 @@ from pipelines.metric_sources.base import Floats, InfoSeries, Ints, Raw, RoleCou
 from pipelines.metric_sources.placing import Places
 from pipelines.metric_sources.profiles import Identity, Profile
 from pipelines.metric_sources.recorded import shared
-from pipelines.metric_sources.replicas import RawSeries, measured_once, noticed
+from pipelines.metric_sources.replicas import RawSeries, measured_once, noticed, told_once
 
 _Key = tuple[str, str, tuple[tuple[str, str], ...]]
 _Device = tuple[str, str, str, str]
@@ -77,7 +77,7 @@ class ShardBuilder:
 
     def shard(self, findings: Iterable[Finding] = ()) -> Shard:
         """The shard of these nodes; the builder is empty after it."""
-        rows = list(self._rows())
+        rows = told_once(list(self._rows()))
         told = [*self._unknown_pods(), *noticed(rows, self._max_hold_ms)]
         rows = measured_once(rows)
         if not rows:

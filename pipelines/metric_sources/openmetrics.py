@@ -13,7 +13,7 @@ from allocation.errors import SeriesError, SettingsError
 from allocation.findings import Code, Finding, Severity
 from pipelines.metric_sources.base import Floats, Ints, Window
 from pipelines.metric_sources.openmetrics_text import parse
-from pipelines.metric_sources.recorded import FileStore, Recorded, matches
+from pipelines.metric_sources.recorded import FileStore, Recorded, matches, span_in_words
 from pipelines.metric_sources.source import ProfiledSource
 from pipelines.settings import MetricsEntry
 
@@ -34,6 +34,11 @@ class OpenMetricsStore(FileStore):
     def notices(self) -> Sequence[Finding]:
         """Bytes of the file that are no text."""
         return self._noticed
+
+    def reach(self) -> str:
+        """First and last time of the file."""
+        times = [series.times for found in self._file.values() for series in found if len(series.times)]
+        return span_in_words(min(int(t[0]) for t in times), max(int(t[-1]) for t in times)) if times else ""
 
     def _found(self, metrics: Collection[str] | None, window: Window) -> Iterable[Recorded]:
         if window != self._window:

@@ -7,6 +7,7 @@ is read stays in memory for one window. Here do not belong meanings, or what a f
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from urllib.parse import unquote
 
 import numpy as np
@@ -19,13 +20,17 @@ from allocation.errors import SeriesError, SettingsError, SourceUnavailableError
 from allocation.findings import Code, Finding, Severity
 from pipelines.metric_sources.base import Ints, Window
 from pipelines.metric_sources.content import file_system, files
-from pipelines.metric_sources.recorded import FileStore, Recorded, matches, shared
+from pipelines.metric_sources.recorded import FileStore, Recorded, matches, shared, span_in_words
 from pipelines.metric_sources.source import ProfiledSource
 from pipelines.settings import MetricsEntry
 
 _NAMES = ("metric", "__name__")
 _TIME, _VALUE, _LABELS = "timestamp", "value", "labels"
 _TICKS_IN_MS = {"s": 0.001, "ms": 1, "us": 1_000, "ns": 1_000_000}
+_ASSUMED = "milliseconds since 1970"
+_MS_EACH = {"seconds": Fraction(1000), "microseconds": Fraction(1, 1000), "nanoseconds": Fraction(1, 10**6)}
+_PLAUSIBLE_MS = (946_684_800_000, 4_102_444_800_000)
+"""The years 2000 to 2099."""
 _LabelSet = frozenset[tuple[str, str]]
 
 
@@ -55,9 +60,37 @@ class ParquetStore(FileStore):
         self._untimed: dict[str, int] = {}
 
     def notices(self) -> Sequence[Finding]:
-        """Rows without a time, by file."""
+        """Rows without a time, by file, and files whose times are in another unit than it is taken for."""
         text = "rows have no timestamp and were dropped"
-        return [Finding(Code.INVALID_SAMPLES, Severity.WARNING, f, f"{n} {text}", count=n) for f, n in self._untimed.items() if n]
+        told = [(file, f"{n} {text}", n) for file, n in self._untimed.items() if n]
+        told += [(file, evidence, 1) for file, evidence in self._odd()]
+        return [Finding(Code.INVALID_SAMPLES, Severity.WARNING, file, evidence, count=n) for file, evidence, n in told]
+
+    def reach(self) -> str:
+        """First and last time of all files, the unit that a number is taken for, and the unit that it looks like."""
+        spans = [(shape, span) for data, shape in self._files() if (span := self._span(data, shape)) is not None]
+        if not spans:
+            return ""
+        first, last = min(span[0] for _, span in spans), max(span[1] for _, span in spans)
+        if all(pa.types.is_timestamp(shape.time) for shape, _ in spans):
+            return span_in_words(first, last)
+        return f"{span_in_words(first, last)}, read as {_ASSUMED}{_hint(first, last)}"
+
+    def _odd(self) -> Iterator[tuple[str, str]]:
+        """Files with times that look like another unit, beside others that do not: alone they are no series at all."""
+        files = list(self._files())
+        spans = [(shape, self._span(data, shape)) for data, shape in files if shape.time == pa.int64()]
+        odd = [(shape, span, hint) for shape, span in spans if span is not None and (hint := _hint(*span))]
+        for shape, span, hint in odd if len(odd) < len(files) else ():
+            yield shape.place, f"{span_in_words(*span)}, read as {_ASSUMED}{hint}; what lies outside of the window is not read"
+
+    def _span(self, data: ds.Dataset, shape: _Shape) -> tuple[int, int] | None:
+        """First and last time of a file in ms, None where it has none."""
+        known = [group.statistics for fragment in data.get_fragments() for group in fragment.row_groups]
+        if shape.time == pa.int64() and known and all(_TIME in (told or {}) for told in known):
+            return min(told[_TIME]["min"] for told in known), max(told[_TIME]["max"] for told in known)
+        times = _ms(self._scan(data, shape, [_TIME], ds.field(_TIME).is_valid())[_TIME])
+        return (int(times.min()), int(times.max())) if len(times) else None
 
     def names(self, window: Window) -> Sequence[str]:
         """The names of all metrics with samples in the window, sorted; nothing else is read for this."""
@@ -154,6 +187,24 @@ def _shape(schema: pa.Schema, place: str, path: str) -> _Shape:
     folders = {k: unquote(v) for k, eq, v in (part.partition("=") for part in path.split("/")[:-1]) if eq}
     has_map = _LABELS in kinds and pa.types.is_map(kinds[_LABELS])
     return _Shape(place, metric, kinds[metric] == pa.string(), kinds[_TIME], texts, has_map, folders)
+
+
+def _hint(first: int, last: int) -> str:
+    """What numbers taken for ms look like where no ms of this age do; empty else.
+
+    >>> _hint(1_790_812_800, 1_790_812_860)
+    '; they look like seconds: write milliseconds, or a column of type timestamp'
+    >>> _hint(1_790_812_800_000, 1_790_812_860_000)
+    ''
+    """
+
+    def plausible(ms_each: Fraction) -> bool:
+        return _PLAUSIBLE_MS[0] <= first * ms_each and last * ms_each < _PLAUSIBLE_MS[1]
+
+    if plausible(Fraction(1)):
+        return ""
+    unit = next((name for name, ms_each in _MS_EACH.items() if plausible(ms_each)), "")
+    return f"; they look like {unit}: write milliseconds, or a column of type timestamp" if unit else ""
 
 
 def _is_text(kind: pa.DataType) -> bool:

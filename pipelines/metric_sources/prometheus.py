@@ -46,6 +46,10 @@ class PrometheusStore:
         """Nothing: what is wrong with an answer is an error."""
         return ()
 
+    def reach(self) -> str:
+        """Empty: a server is not asked for all of its past."""
+        return ""
+
     def names(self, window: Window) -> Sequence[str]:
         """The names of all metrics with series near the window, sorted: the server answers by blocks of its index."""
         selectors = [selector("", self._entry.match)] if self._entry.match else []

@@ -40,6 +40,10 @@ class FileStore(ABC):
         """What was noticed so far while reading."""
         return ()
 
+    def reach(self) -> str:
+        """From when to when it has samples of any time, in words; empty where it has none."""
+        return ""
+
     def names(self, window: Window) -> Sequence[str]:
         """The names of all metrics with series in the window, sorted."""
         return sorted({series.metric for series in self._found(None, window)})
@@ -74,6 +78,16 @@ class FileStore(ABC):
             for one in of_metric[series.metric]:
                 if fits(series.labels, one):
                     yield one, series
+
+
+def span_in_words(first_ms: int, last_ms: int) -> str:
+    """First and last time of what a file holds, also where no calendar reaches.
+
+    >>> span_in_words(1_790_812_800, 1_790_812_860)
+    'its samples go from 1970-01-21T17:26:52.800Z to 1970-01-21T17:26:52.860Z'
+    """
+    first, last = (f"{np.datetime64(ms, 'ms')}Z" for ms in (first_ms, last_ms))
+    return f"its samples go from {first} to {last}"
 
 
 def fits(labels: Mapping[str, str], wanted: Wanted) -> bool:

@@ -33,8 +33,11 @@ REPLICA_LABELS = frozenset(
 )
 """Labels by which a server tells its replicas and targets apart: they say nothing of device or holder."""
 
+_SLOTS = frozenset({"vgpu"})
+"""Labels that number the slots of a device that pods share."""
 _FEWEST_CHANGES = 3
 _Device = tuple[str, str, str]
+_Exporter = tuple[int, int]
 
 
 class RawSeries(NamedTuple):
@@ -54,6 +57,37 @@ class RawSeries(NamedTuple):
         return self.identity.node, self.identity.gpu_uuid, self.identity.gpu_instance
 
 
+def told_once(rows: Sequence[RawSeries]) -> list[RawSeries]:
+    """The series of devices without the copies that an exporter writes for each holder or slot of the device.
+
+    Rows of one metric with one meaning that differ only in holder or slot repeat one value: what they say alike counts once.
+    Where they differ at one time both values stay, for ``allocation.series`` to choose from and to count.
+    """
+    alike: dict[tuple[Identity, str, frozenset[tuple[str, str]]], list[RawSeries]] = {}
+    for row in rows:
+        key = row.identity, row.metric, frozenset(row.labels.items())
+        if row.identity.level == "device":
+            names = _holder_names(row) | _SLOTS
+            key = row.identity, row.metric, frozenset(pair for pair in row.labels.items() if pair[0] not in names)
+        alike.setdefault(key, []).append(row)
+    return [copies[0] if len(copies) == 1 else _merged(copies, dict(key[2])) for key, copies in alike.items()]
+
+
+def _merged(copies: Sequence[RawSeries], labels: Mapping[str, str]) -> RawSeries:
+    times, values = (np.concatenate([getattr(row, name) for row in copies]) for name in ("times", "values"))
+    order = np.lexsort((values, times))
+    times, values = times[order], values[order]
+    new = np.ones(len(times), np.bool_)
+    new[1:] = (times[1:] != times[:-1]) | (values[1:] != values[:-1])
+    return copies[0]._replace(labels=labels, times=times[new], values=values[new])
+
+
+def _holder_names(row: RawSeries) -> set[str]:
+    """The labels that name a holder; where a server moved the exporter's own aside, the plain ones name the exporter."""
+    names = row.profile.exported if row.exported and row.profile.exported else row.profile.holder
+    return {*names.namespace, *names.pod, *names.pod_uid, *names.container}
+
+
 def noticed(rows: Sequence[RawSeries], max_hold_ms: int) -> Iterator[Finding]:
     """All findings about these series, one a device and code."""
     pairs = _replicas(rows)
@@ -70,18 +104,19 @@ def measured_once(rows: Sequence[RawSeries]) -> list[RawSeries]:
     """The series without a second measurement of the same containers, which would be added to the first.
 
     Where two exporters measure containers on one device, the one that stands earlier in ``PROFILES`` counts as long as it is
-    there, and the samples of the other before and after.
+    there, and the samples of the other before and after. Of two that the configuration names, the entry that stands first.
     """
-    spans: dict[_Device, dict[str, list[RawSeries]]] = {}
-    for row in rows:
+    number = _exporters(rows)
+    spans: dict[_Device, dict[_Exporter, list[RawSeries]]] = {}
+    for row, exporter in zip(rows, number, strict=True):
         if (row.identity.role, row.identity.level) == ("pod_memory", "container"):
-            spans.setdefault(row.device, {}).setdefault(row.profile.name, []).append(row)
-    chosen = {device: (min(by, key=_preference), by) for device, by in spans.items() if len(by) > 1}
+            spans.setdefault(row.device, {}).setdefault(exporter, []).append(row)
+    chosen = {device: (min(by), by) for device, by in spans.items() if len(by) > 1}
     kept = []
-    for row in rows:
-        name, by = chosen.get(row.device, (row.profile.name, {}))
-        if row.profile.name != name and (row.identity.role, row.identity.level) == ("pod_memory", "container"):
-            first, last = _span(by[name])
+    for row, exporter in zip(rows, number, strict=True):
+        first_of, by = chosen.get(row.device, (exporter, {}))
+        if exporter != first_of and (row.identity.role, row.identity.level) == ("pod_memory", "container"):
+            first, last = _span(by[first_of])
             outside = (row.times < first) | (row.times > last)
             row = row._replace(times=row.times[outside], values=row.values[outside])  # noqa: PLW2901
         if len(row.times):
@@ -89,9 +124,23 @@ def measured_once(rows: Sequence[RawSeries]) -> list[RawSeries]:
     return kept
 
 
-def _preference(profile: str) -> int:
+def _exporters(rows: Iterable[RawSeries]) -> list[_Exporter]:
+    """Which exporter each row is of, in order of preference: the place in ``PROFILES``, then that among equal names.
+
+    Two entries with ``profile: custom`` are two exporters unless they name the same series and labels.
+    """
     names = list(PROFILES)
-    return names.index(profile) if profile in names else len(names)
+    known: list[Profile] = []
+    places: dict[int, _Exporter] = {}
+    told = []
+    for row in rows:
+        if id(row.profile) not in places:
+            if row.profile not in known:
+                known.append(row.profile)
+            place = names.index(row.profile.name) if row.profile.name in names else len(names)
+            places[id(row.profile)] = place, known.index(row.profile)
+        told.append(places[id(row.profile)])
+    return told
 
 
 def _replicas(rows: Sequence[RawSeries]) -> Iterator[tuple[RawSeries, RawSeries]]:
@@ -171,19 +220,18 @@ def _scrape_ms(pair: Iterable[RawSeries]) -> float:
     return max(float(np.median(np.diff(row.times))) if len(row.times) > 1 else 0.0 for row in pair)
 
 
-def _two_exporters(rows: Iterable[RawSeries]) -> Iterator[Finding]:
+def _two_exporters(rows: Sequence[RawSeries]) -> Iterator[Finding]:
     """Devices of which two exporters of one level tell the same role at one time."""
-    told: dict[tuple[_Device, str, str], dict[tuple[str, str], list[RawSeries]]] = {}
-    for row in rows:
+    told: dict[tuple[_Device, str, str], dict[tuple[_Exporter, str], list[RawSeries]]] = {}
+    for row, exporter in zip(rows, _exporters(rows), strict=True):
         identity = row.identity
         if identity.role != "declared":
             by = told.setdefault((row.device, identity.role, identity.level), {})
-            by.setdefault((row.profile.name, identity.metric), []).append(row)
+            by.setdefault((exporter, identity.metric), []).append(row)
     found: dict[_Device, list[tuple[str, tuple[datetime, datetime]]]] = {}
     for (device, role, _), by in told.items():
-        if len({profile for profile, _ in by}) > 1:
-            ranked = sorted(by.items(), key=lambda item: (_preference(item[0][0]), item[0]))
-            for ((_, one), ours), ((_, other), theirs) in pairwise(ranked):
+        if len({exporter for exporter, _ in by}) > 1:
+            for ((_, one), ours), ((_, other), theirs) in pairwise(sorted(by.items(), key=lambda item: item[0])):
                 (first, last), (start, end) = _span(ours), _span(theirs)
                 if max(first, start) <= min(last, end):
                     period = from_ms(max(first, start)), from_ms(min(last, end) + 1)

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from allocation.findings import Code, Finding, Severity
 from pipelines.metric_sources.base import INVENTORY_METRICS, InfoSeries, Raw, RoleCount, SeriesStore, Shard, Wanted, Window
-from pipelines.metric_sources.choice import AUTO, Choice, choose, nothing_found
+from pipelines.metric_sources.choice import AUTO, Choice, choose, nothing_found, silent_roles
 from pipelines.metric_sources.normalise import InfoReducer, ShardBuilder, count_roles, node_groups
 from pipelines.metric_sources.placing import Places, Sight
 from pipelines.metric_sources.profiles import profile_of
@@ -87,6 +87,8 @@ class ProfiledSource:
         for found, layout in zip(self._surveys(window), self._layouts(window, places)[1], strict=True):
             if found.empty:
                 told.append(nothing_found(self._store, found.profile, self._cluster, window))
+            else:
+                told += silent_roles(self._store, found.profile, window)
             told += self._unplaced(found, layout)
         return [*told, *self._store.notices()]
 

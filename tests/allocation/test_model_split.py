@@ -59,6 +59,33 @@ def test_after_a_hole_of_more_than_max_gap_a_counter_is_new() -> None:
     assert grown(counters(counter([(0, 100), (15, 130), (31, 900), (40, 901)])), (0, 60)) == [30 + 1]
 
 
+def test_growth_in_a_hole_is_named_with_hole_and_pod() -> None:
+    """130 to 900 in 16 minutes, and from 950 anew to 40 in 20: 770 + 40 prompt tokens are nowhere; 15 minutes are no hole."""
+    table = counters(
+        counter([(0, 100), (15, 130), (31, 900), (40, 950), (60, 40)]),
+        counter([(0, 0), (10, 1), (20, 2), (30, 3), (40, 4), (50, 5)], kind="generation"),
+        counter([(0, 0), (30, 9)], pod="other"),
+    )
+    shares = shares_of(table, periods((0, 60), (60, 120)))
+    assert told(shares) == [(0, "m", (30 + 50 + 5) * 10**6)]
+    (finding,) = (f for f in shares.findings if "grew while" in f.evidence)
+    assert (finding.code.value, finding.subject, finding.count) == ("model_counters_missing", "ns/p", 2)
+    assert finding.evidence.startswith(
+        "vllm: 810 prompt tokens grew while a counter was silent for longer than max_gap (2 times,"
+    )
+    assert "longest from 1970-01-01T00:40:00+00:00 to 1970-01-01T01:00:00+00:00" in finding.evidence
+    assert finding.period is not None
+    assert [moment.timestamp() for moment in finding.period] == [15 * 60.0, 60 * 60.0]
+    assert not shares_of(table, periods((0, 31))).findings, "the hole ends in the next period"
+
+
+def test_a_hole_without_growth_is_no_finding() -> None:
+    table = counters(
+        counter([(0, 7), (1, 9), (40, 9), (41, 9)]), counter([(0, 0), (1, 5), (16, 5), (31, 5), (41, 5)], kind="generation")
+    )
+    assert shares_of(table, periods((0, 60))).findings == ()
+
+
 def test_replicas_count_once_even_where_one_clock_is_behind() -> None:
     first = counter([(0, 100), (10, 110), (20, 120), (30, 4), (40, 14)], replica="a")
     behind = counter([(1, 98), (11, 108), (21, 118), (31, 2), (41, 12)], replica="b")

@@ -169,6 +169,49 @@ def test_a_pod_on_a_card_that_is_partitioned_in_that_hour() -> None:
     finding = only(found(taken(rows, pods_of(A), hours=(0, 2)), Code.POD_ON_PARTITIONED_GPU))
     assert finding.subject == "ml/a"
     assert "GPU-0 for 3600 s" in finding.evidence
+    assert finding.money_of == ("n1/GPU-0",)
+
+
+def test_a_partition_later_in_the_hour_takes_the_card_from_the_pod_for_all_of_it() -> None:
+    """The pod shows the card for 1800 s and 120 s of hold, the instance comes after it, both in one charge period."""
+    instance = Series("used", "GPU-0", every(GIB, HOUR - 600_000), instance="1", level="device", metric="fb_used")
+    rows = (row("GPU-0", "a", every(GIB, 0, HOUR // 2)), instance)
+    answer = taken(rows, pods_of(A))
+    finding = only(found(answer, Code.POD_ON_PARTITIONED_GPU))
+    assert "1 charge periods in which that card has instances at some time" in finding.evidence
+    assert "while that card is partitioned" not in finding.evidence
+    assert "before the partition" in finding.evidence
+    assert not any(r["pod"] for r in answer.usage.to_pylist())
+
+
+def test_samples_beyond_a_known_life_are_counted() -> None:
+    """Scrapes of 30 s: 20 in the 600 s before the start, 40 in the 1200 s from the end on, the last of them 1170 s after it."""
+    pods = pods_of(replace(A, start=600_000, end=HOUR - 1_200_000))
+    answer = taken((row("GPU-0", "a", every(GIB)),), pods)
+    finding = only(found(answer, Code.SAMPLES_OUTSIDE_LIFE))
+    assert (finding.subject, finding.severity, finding.count) == ("ml/a", Severity.WARNING, 60)
+    assert "20 samples in the 600 s before its known start" in finding.evidence
+    assert "40 samples in the 1170 s after its known end" in finding.evidence
+    assert not found(answer, Code.SKEWED_CLOCKS)
+    own = Series("pod_memory", "GPU-0", every(GIB), holder=("ml", "a", "uid-a"), metric="pods")
+    answer = taken((own,), pods)
+    assert only(found(answer, Code.SAMPLES_OUTSIDE_LIFE)).count == 40, "the early ones are a clock"
+    assert "20 samples" in only(found(answer, Code.SKEWED_CLOCKS)).evidence
+
+
+@pytest.mark.parametrize(
+    ("start", "end"), [(POLICY.max_hold_ms, None), (0, HOUR - POLICY.max_hold_ms), (-HOUR, 2 * HOUR), (0, None)]
+)
+def test_samples_within_the_hold_of_a_life_are_no_news(start: int, end: int | None) -> None:
+    pods = pods_of(replace(A, start=start, end=end))
+    assert not found(taken((row("GPU-0", "a", every(GIB)),), pods), Code.SAMPLES_OUTSIDE_LIFE)
+
+
+def test_samples_beyond_a_life_on_another_day_are_that_days() -> None:
+    pods = pods_of(replace(A, start=HOUR + 600_000))
+    rows = (row("GPU-0", "a", every(GIB, 0, 3 * HOUR)),)
+    assert not found(taken(rows, pods, hours=(2, 3)), Code.SAMPLES_OUTSIDE_LIFE)
+    assert only(found(taken(rows, pods, hours=(1, 3)), Code.SAMPLES_OUTSIDE_LIFE)).count == 20
 
 
 def test_a_plain_day_says_nothing() -> None:

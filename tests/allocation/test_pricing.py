@@ -1,11 +1,12 @@
 """Which money a finding names, on rows written by hand."""
 
+import json
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 import pyarrow as pa
 
-from allocation.findings import Code, Finding, Severity
+from allocation.findings import Code, Finding, Severity, as_json, from_json
 from allocation.pricing import price
 from allocation.schemas import CHARGEBACK
 from allocation.times import to_ms
@@ -62,6 +63,14 @@ def test_each_code_names_its_own_money() -> None:
     }
     got = {key: priced(*key, ROWS).cost_at_risk_nanos for key in wanted}
     assert got == {key: units * 10**9 for key, units in wanted.items()}
+
+
+def test_money_of_others_is_added_where_the_finding_names_them() -> None:
+    """GPU-2 costs 14 with its instance, GPU-1 14; the pod itself is not asked for."""
+    found = priced(Code.POD_ON_PARTITIONED_GPU, "ns/a", ROWS, money_of=("n/GPU-2", "n/GPU-1", "n/GPU-9"))
+    assert found.cost_at_risk_nanos == 28 * 10**9
+    assert priced(Code.POD_ON_PARTITIONED_GPU, "ns/a", ROWS, money_of=("n/GPU-9",)).cost_at_risk_nanos is None
+    assert from_json(json.loads(json.dumps(as_json(found)))) == found
 
 
 def test_no_money_where_none_can_be_named() -> None:

@@ -66,12 +66,28 @@ def test_a_custom_server_goes_first_and_only_needed_metrics_are_read() -> None:
         ({"servers": ["auto", "vllm"]}, "auto means all"),
         ({"custom": {"labels": {}}}, "at least one of prompt"),
         ({"by": "words"}, "tokens"),
+        ({"by": "requests", "weights": {"prompt": 1}}, "under by: requests none of the servers is weighed by tokens"),
+        ({"by": "compute_time", "weights": {"prompt": 2}, "servers": ["triton"]}, "under by: compute_time none"),
+        ({"by": "requests", "weights": {"prompt": 2}, "custom": CUSTOM | {"requests": {"metric": "n"}}}, "weighed by tokens"),
     ],
 )
 def test_settings_that_cannot_be_meant_are_told(values: Mapping[str, object], told: str) -> None:
     with pytest.raises(ValueError, match=r".") as error:
         entry(**values)
     assert told in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"by": "compute_time", "servers": ["vllm"]},
+        {"by": "compute_time", "servers": ["auto"]},
+        {"by": "requests", "custom": CUSTOM},
+        {"by": "tokens", "servers": ["triton"]},
+    ],
+)
+def test_weights_stay_where_a_server_goes_by_tokens_after_all(values: Mapping[str, object]) -> None:
+    assert entry(weights={"prompt": "0.5"}, **values).weights.prompt == 500_000
 
 
 def test_an_unusable_expression_is_told_with_its_rule() -> None:

@@ -151,6 +151,46 @@ def test_what_is_no_parquet_or_not_there_is_one_clear_line(tmp_path: Path) -> No
         MetricsEntry.model_validate({"kind": "parquet"})
 
 
+def in_unit(ms_each: float) -> pa.Table:
+    return pa.Table.from_pylist([row | {"timestamp": int(row["timestamp"] / ms_each)} for row in ROWS])
+
+
+@pytest.mark.parametrize("profile", ["dcgm", "auto"])
+@pytest.mark.parametrize(
+    ("ms_each", "told"),
+    [
+        (1000, "1970-01-21T17:26:52.800Z to 1970-01-21T17:26:52.920Z, read as milliseconds since 1970; they look like seconds"),
+        (0.001, "read as milliseconds since 1970; they look like microseconds"),
+        (0.000001, "read as milliseconds since 1970; they look like nanoseconds"),
+    ],
+)
+def test_times_in_another_unit_are_told_with_what_they_look_like(tmp_path: Path, ms_each: float, told: str, profile: str) -> None:
+    pq.write_table(in_unit(ms_each), tmp_path / "m.parquet")
+    (finding,) = source(tmp_path, profile=profile).notices(WINDOW)
+    assert (finding.code.value, finding.subject) == ("no_series", "prod")
+    assert told in finding.evidence
+
+
+def test_a_window_beside_the_samples_is_told_their_times(tmp_path: Path) -> None:
+    pq.write_table(in_unit(1), tmp_path / "m.parquet")
+    before = Window(datetime(2026, 9, 1, tzinfo=UTC), datetime(2026, 9, 2, tzinfo=UTC))
+    (finding,) = source(tmp_path).notices(before)
+    assert "2026-10-01T00:00:00.000Z to 2026-10-01T00:02:00.000Z, read as milliseconds since 1970)" in finding.evidence
+    pq.write_table(table(pa.timestamp("s"), pa.float64(), pa.string()), tmp_path / "m.parquet")
+    (finding,) = source(tmp_path).notices(before)
+    assert "(its samples go from 2026-10-01T00:00:00.000Z to 2026-10-01T01:00:00.000Z);" in finding.evidence
+
+
+def test_one_file_in_seconds_beside_others_is_told_by_its_name(tmp_path: Path) -> None:
+    pq.write_table(in_unit(1), tmp_path / "a.parquet")
+    pq.write_table(in_unit(1000), tmp_path / "b.parquet")
+    read_from = source(tmp_path)
+    assert read(read_from) == EXPECTED
+    (finding,) = read_from.notices(WINDOW)
+    assert (finding.code.value, finding.subject) == ("invalid_samples", str(tmp_path / "b.parquet"))
+    assert "they look like seconds" in finding.evidence
+
+
 def test_an_object_store_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("AWS_ACCESS_KEY_ID", "t"), ("AWS_SECRET_ACCESS_KEY", "t"), ("AWS_DEFAULT_REGION", "us-east-1")):
         monkeypatch.setenv(name, value)

@@ -148,6 +148,10 @@ def test_a_pod_named_by_its_uid_gets_its_name() -> None:
     assert (identity.node, identity.namespace, identity.pod, identity.pod_uid) == ("gpu-a", "ns", "train", "u2")
 
 
+NO_TOTAL = ("no_series", "total_bytes", 1)
+"""What is said where the role ``total`` of CUSTOM has no series."""
+
+
 def source(folder: Path, name: str, *rows: str, **entry: object) -> MetricSource:
     path = folder / f"{name}.om"
     path.write_text("".join(f"{row} {AT + 60 * n}\n" for row in rows for n in range(3)) + "# EOF\n", encoding="utf-8")
@@ -178,7 +182,7 @@ def test_container_rows_without_a_node_are_placed_by_their_device_within_one_sou
         )
     )
     assert found == {("pod_memory", "GPU-1", "a"): "gpu-a", ("used", "GPU-1", ""): "gpu-a"}
-    assert findings == [("no_series", "pod_bytes", 1)]
+    assert findings == [NO_TOTAL, ("no_series", "pod_bytes", 1)]
 
 
 def test_a_row_is_placed_by_another_source_and_by_the_pods_node(tmp_path: Path) -> None:
@@ -198,7 +202,7 @@ def test_a_row_is_placed_by_another_source_and_by_the_pods_node(tmp_path: Path) 
         ("pod_memory", "GPU-2", "b"): "gpu-b",
         ("total", "GPU-2", ""): "gpu-b",
     }
-    assert findings == []
+    assert findings == [("no_series", "used_bytes", 1), ("no_series", "pod_bytes", 1), NO_TOTAL], "roles without series"
 
 
 def test_a_card_on_two_nodes_is_told_and_not_guessed(tmp_path: Path) -> None:
@@ -208,7 +212,7 @@ def test_a_card_on_two_nodes_is_told_and_not_guessed(tmp_path: Path) -> None:
     shards = list(all_shards([(read, WINDOW)], places, 120_000))
     assert [(row["role"], row["node"]) for s in shards for row in s.samples.to_pylist()] == [("used", "gpu-a"), ("used", "gpu-b")]
     findings = [(f.code.value, f.subject, f.count) for f in all_notices([(read, WINDOW)], places)]
-    assert findings == [("no_series", "pod_bytes", 1), ("contradicting_inventory", "GPU-1", 1)]
+    assert findings == [NO_TOTAL, ("no_series", "pod_bytes", 1), ("contradicting_inventory", "GPU-1", 1)]
 
 
 ROWS = (
@@ -234,7 +238,7 @@ def test_a_real_server_places_the_same_rows_on_the_same_nodes(tmp_path: Path, si
     found, findings = placed(from_file)
     assert found[("pod_memory", "GPU-3", "d")] == "gpu-b"
     assert sum(role == "pod_memory" for role, _, _ in found) == 4
-    assert findings == [("no_series", "pod_bytes", 1)]
+    assert findings == [NO_TOTAL, ("no_series", "pod_bytes", 1)]
 
 
 def test_without_places_a_source_uses_what_it_shows_itself(tmp_path: Path) -> None:

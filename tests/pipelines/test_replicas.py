@@ -171,6 +171,41 @@ def test_pods_named_by_unknown_uids_are_left_out_and_told() -> None:
     assert codes(findings) == [("no_series", "m", 2)]
 
 
+FREE = "DCGM_FI_DEV_FB_FREE"
+
+
+@pytest.mark.parametrize("exported", [False, True])
+def test_a_devices_value_on_each_pods_row_is_one_series_and_no_duplicate(exported: bool) -> None:
+    name, own = ("exported_pod", {"pod": "exporter"}) if exported else ("pod", {})
+    rows: list[Told] = [
+        (DCGM, FREE, DEVICE | own | {name: pod, "vgpu": slot}, range(0, 600, 60), [float(t) for t in range(10)])
+        for pod, slot in (("a", "0"), ("b", "1"), ("", "2"))
+    ]
+    found, findings = gathered(*rows, exported=exported)
+    (row,) = found
+    assert (row["role"], row["pod"], row["values"]) == ("free", "", [t * 2.0**20 for t in range(10)])
+    assert findings == []
+
+
+def test_slots_of_one_pod_are_one_series_and_no_duplicate() -> None:
+    labels = DEVICE | {"pod": "a", "namespace": "ns"}
+    rows: list[Told] = [(DCGM, USED, labels | {"vgpu": slot}, range(0, 600, 60), [7.0] * 10) for slot in "012"]
+    (row,), findings = gathered(*rows)
+    assert (row["pod"], row["values"]) == ("a", [7 * 2.0**20] * 10)
+    assert findings == []
+
+
+def test_rows_that_tell_two_values_of_a_device_at_one_time_are_duplicates() -> None:
+    """Four of the ten times have 5 MiB on one row and 8 on the other; the larger stands."""
+    rows: list[Told] = [
+        (DCGM, FREE, DEVICE | {"pod": "a"}, range(0, 600, 60), [5.0] * 10),
+        (DCGM, FREE, DEVICE | {"pod": "b"}, range(0, 600, 60), [5.0] * 6 + [8.0] * 4),
+    ]
+    (row,), findings = gathered(*rows)
+    assert row["values"] == [5 * 2.0**20] * 6 + [8 * 2.0**20] * 4
+    assert codes(findings) == [("duplicate_samples", "n1/GPU-1", 4)]
+
+
 def test_containers_that_two_exporters_measure_are_counted_once() -> None:
     """HAMi from minute 5 on, Run:ai all the time: 30 + 30 GiB of one pod are not 60."""
     ours = {"device_uuid": "0", "node": "n1", "namespace": "ns", "pod": "a", "container": "c"}

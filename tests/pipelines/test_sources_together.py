@@ -141,6 +141,78 @@ def test_a_profile_without_series_names_what_it_looked_for_and_the_nearest(tmp_p
     assert "there is no series of any name in the window" in nothing.evidence
 
 
+NAMED = {
+    "pod_memory": {"metric": "pod_bytes"},
+    "free": {"metric": "gpu_mem_free"},
+    "total": {"metric": "gpu_total"},
+    "used": {"metric": "gpu_used"},
+}
+CUSTOM_ROWS = (
+    'pod_bytes{node="n1",gpu_uuid="GPU-1",namespace="ns",pod="a"} 5',
+    'gpu_memory_free{node="n1",gpu_uuid="GPU-1"} 7',
+    'gpu_total{node="n1",gpu="GPU-1"} 9',
+    'gpu_used{node="n1",gpu_uuid="GPU-1"} 5',
+)
+
+
+@needs_prometheus
+def test_a_named_role_that_no_series_plays_is_told(tmp_path: Path) -> None:
+    file = write(tmp_path, "m", *CUSTOM_ROWS)
+    with prometheus(tmp_path, file) as url:
+        for read in (
+            source(path=file, profile="custom", custom=NAMED),
+            source(kind="prometheus", url=url, profile="custom", custom=NAMED),
+        ):
+            shards, findings = together(read)
+            assert [(row["role"], row["values"][0]) for s in shards for row in s.samples.to_pylist()] == [
+                ("pod_memory", 5.0),
+                ("used", 5.0),
+            ]
+            assert [(f.code.value, f.subject, f.severity.value) for f in findings] == [
+                ("no_series", "gpu_mem_free", "warning"),
+                ("no_series", "gpu_total", "warning"),
+            ]
+            assert findings[0].evidence == (
+                "profile custom: no series of gpu_mem_free for the role `free`; the nearest of 4 names that exist: "
+                "gpu_memory_free"
+            )
+            assert findings[1].evidence == (
+                "profile custom: no series of gpu_total for the role `total` has the labels gpu_uuid; the labels that exist: "
+                "gpu, node"
+            )
+
+
+def test_containers_without_a_pod_label_are_told_and_devices_without_one_are_not(tmp_path: Path) -> None:
+    rows = ('pod_bytes{node="n1",gpu_uuid="GPU-1",pod_name="a"} 5', 'gpu_used{node="n1",gpu_uuid="GPU-1"} 5')
+    file = write(tmp_path, "m", *rows)
+    named = {"pod_memory": {"metric": "pod_bytes"}, "used": {"metric": "gpu_used"}}
+    (finding,) = together(source(path=file, profile="custom", custom=named))[1]
+    assert finding.evidence.endswith("has the labels gpu_uuid and pod; the labels that exist: gpu_uuid, node, pod_name")
+    of_device = named | {"pod_memory": {"metric": "pod_bytes", "level": "device"}}
+    assert together(source(path=file, profile="custom", custom=of_device))[1] == []
+
+
+@pytest.mark.parametrize(
+    ("level", "values"), [("container", {"pod_bytes": [5.0]}), ("device", {"pod_bytes": [5.0], "mem": [7.0]})]
+)
+def test_two_custom_entries_on_one_device_are_two_exporters(
+    tmp_path: Path, level: str, values: Mapping[str, list[float]]
+) -> None:
+    """The first entry's containers count, the other's would be added to them: 5, not 12 bytes of one pod."""
+    labels = 'node="n1",gpu_uuid="GPU-1",namespace="ns",pod="a"'
+    file = write(tmp_path, "m", f"pod_bytes{{{labels}}} 5", f"mem{{{labels}}} 7")
+    first, second = (
+        source(path=file, profile="custom", custom={"pod_memory": {"metric": metric, "level": level}})
+        for metric in ("pod_bytes", "mem")
+    )
+    shards, (finding,) = together(first, second)
+    assert (finding.code.value, finding.subject) == ("two_exporters", "n1/GPU-1")
+    assert "pod_memory by pod_bytes and mem" in finding.evidence
+    assert {row["metric"]: sorted(set(row["values"])) for s in shards for row in s.samples.to_pylist()} == values
+    same = source(path=file, profile="custom", custom={"pod_memory": {"metric": "pod_bytes", "level": level}})
+    assert "two_exporters" not in {f.code.value for f in together(first, same)[1]}
+
+
 @needs_prometheus
 def test_raw_series_are_whole_and_in_time_order(tmp_path: Path) -> None:
     metric = "vllm:prompt_tokens_total"
