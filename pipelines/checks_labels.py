@@ -31,22 +31,30 @@ def check_inventory(cluster: ClusterEntry, series: Sequence[InfoSeries], where: 
     return [Check(name, Status.WARN, f"{there}, so nodes join the bill by their own names only", where, todo)]
 
 
-def check_labels(cluster: str, owners: OwnersEntry, series: Sequence[InfoSeries], where: str) -> list[Check]:
-    """For labels and for annotations that owners need: which are exported, and the exact flag for those that are not."""
-    return [check for sort in _SORTS for check in _check(sort, cluster, owners, series, where)]
+def check_labels(
+    cluster: str, owners: OwnersEntry, series: Sequence[InfoSeries], where: str, mapped: Sequence[str] = ()
+) -> list[Check]:
+    """For labels and for annotations that owners need: which are exported, and the exact flag for those that are not.
+
+    ``mapped`` are the sources by which the mapping file tells pods apart.
+    """
+    return [check for sort in _SORTS for check in _check(sort, cluster, needed(owners, sort, mapped), series, where)]
 
 
-def needed(owners: OwnersEntry, sort: str) -> list[list[str]]:
-    """Groups of label (or annotation) keys of which one at least must be exported: a field's list, and each key of a rule."""
+def needed(owners: OwnersEntry, sort: str, mapped: Sequence[str] = ()) -> list[list[str]]:
+    """Groups of label (or annotation) keys of which one at least must be exported.
+
+    A field's list is one group, each key of a rule and each key column of the mapping file is one of its own.
+    """
     lists = [getattr(owners, name) for name in _FIELDS] + [
         [source] for rule in owners.rules for source in {**rule.match, **rule.match_regex}
     ]
+    lists += [[source] for source in mapped]
     groups = [[key for kind, _, key in (s.partition(":") for s in sources) if kind == sort and key] for sources in lists]
     return [group for group in groups if group]
 
 
-def _check(sort: str, cluster: str, owners: OwnersEntry, series: Sequence[InfoSeries], where: str) -> list[Check]:
-    groups = needed(owners, sort)
+def _check(sort: str, cluster: str, groups: Sequence[Sequence[str]], series: Sequence[InfoSeries], where: str) -> list[Check]:
     if not groups:
         return []
     metric, prefix, flag = _SORTS[sort]

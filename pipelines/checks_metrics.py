@@ -8,12 +8,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
+import pyarrow as pa
+
 from allocation.errors import ChargebackError
 from allocation.findings import Code, Finding, Severity, set_of
+from allocation.schemas import COUNTERS
 from pipelines.checks import Check, Status, failed, some
 from pipelines.inventory import EARLIEST, LATEST
 from pipelines.metric_sources.base import InfoSeries, MetricSource, RoleCount, Window
 from pipelines.metric_sources.gather import all_places
+from pipelines.metric_sources.model_servers import gather
 from pipelines.metric_sources.placing import Places
 from pipelines.metric_sources.registry import load_metric_source
 from pipelines.settings import ClusterEntry, MetricsEntry, Settings, day_start
@@ -45,11 +49,15 @@ class Moment:
 
 @dataclass(frozen=True)
 class SeriesSeen:
-    """What one source holds in its window: nodes whose devices have samples, and the inventory's series."""
+    """What one source holds in its window: nodes whose devices have samples, the inventory's series, model servers' counters."""
 
     window: Window
     nodes: frozenset[str]
     inventory: tuple[InfoSeries, ...]
+    counters: pa.Table
+    """Table ``counters``, empty where no split over models is configured."""
+    noticed: tuple[Finding, ...] = ()
+    """While the counters were gathered."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +131,9 @@ def _look(settings: Settings, cluster: ClusterEntry, one: _Reached, places: Plac
         findings.extend(shard.findings)
     told = [f for f in set_of(findings) if f.severity is not Severity.INFO and f.subject != cluster.name]
     checks += [Check(f"series {one.name}", Status.WARN, f"{f.subject}: {f.evidence}", one.where) for f in told]
-    return checks, SeriesSeen(one.window, frozenset(nodes), one.inventory)
+    split = settings.owners.model_split
+    counters, noticed = (COUNTERS.empty(), ()) if split is None else gather([one.source], one.window, split)
+    return checks, SeriesSeen(one.window, frozenset(nodes), one.inventory, counters, noticed)
 
 
 def shown(url: str | None) -> str:

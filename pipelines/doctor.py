@@ -5,8 +5,10 @@ part looks at stands in the modules ``checks_*``; here are their order and how t
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, date, timedelta
 
+import pyarrow as pa
 from rich import box
 from rich.table import Table
 from rich.text import Text
@@ -15,7 +17,8 @@ from allocation.errors import ChargebackError
 from pipelines.checks import Check, Status, count, failed, worst
 from pipelines.checks_bills import BillDays, check_bill
 from pipelines.checks_labels import check_inventory, check_labels
-from pipelines.checks_metrics import Moment, check_sources, spoken
+from pipelines.checks_metrics import Moment, SeriesSeen, check_sources, spoken
+from pipelines.checks_models import check_models
 from pipelines.checks_nodes import ClusterNodes, billed_machines, check_claims, check_join, check_strangers, nodes_of
 from pipelines.inventory import catalogue
 from pipelines.metric_sources.base import Window
@@ -125,7 +128,8 @@ def _cluster(
     if seen:
         series = [info for s in seen for info in s.inventory]
         checks += check_inventory(cluster, series, where)
-        checks += check_labels(cluster.name, settings.owners, series, where)
+        checks += check_labels(cluster.name, settings.owners, series, where, _mapped(settings))
+        checks += _models(settings, cluster, seen, where)
     if len(seen) < len(cluster.metrics) or not seen:
         return [*checks, _unjoined(cluster, where, "not all series could be read", "See the checks of metrics.")], None
     nodes = nodes_of(cluster, seen, settings.policy.max_hold, catalogue(settings.instance_types))
@@ -133,6 +137,23 @@ def _cluster(
         what = f"there is no bill line to join {count(len(nodes.with_series), 'node', 'nodes')} with series to"
         return [*checks, _unjoined(cluster, where, what, "See the checks of bills.")], nodes
     return [*checks, *check_join(nodes, _billed(bills, nodes.window), _place(where, nodes.window))], nodes
+
+
+def _mapped(settings: Settings) -> list[str]:
+    """The key columns of the mapping file; none where it cannot be read, which is a check of its own."""
+    with suppress(ChargebackError):
+        mapping = owners_of(settings.owners).mapping
+        return [] if mapping is None else [key for key, cells in mapping.keys.items() if (cells != "").any()]
+    return []
+
+
+def _models(settings: Settings, cluster: ClusterEntry, seen: Sequence[SeriesSeen], where: str) -> list[Check]:
+    """The counters of all sources, where rows are split over models."""
+    split = settings.owners.model_split
+    if split is None:
+        return []
+    noticed = [finding for one in seen for finding in one.noticed]
+    return check_models(cluster.name, split, pa.concat_tables([one.counters for one in seen]), noticed, where)
 
 
 def _unjoined(cluster: ClusterEntry, where: str, what: str, todo: str) -> Check:

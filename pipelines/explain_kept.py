@@ -23,7 +23,7 @@ from allocation.usage import measure
 from pipelines import inputs
 from pipelines.bills import kept_lines
 from pipelines.explain_row import Part
-from pipelines.inventory import nodes_frame, pods_frame
+from pipelines.inventory import catalogue, nodes_frame, pods_frame, with_billed_types
 from pipelines.settings import day_start
 from pipelines.stages import Walk
 from pipelines.storage import Partition
@@ -83,6 +83,7 @@ def open_kept(walk: Walk, kept: Kept) -> Day:
     seen = named.detail.get("nodes")
     nodes = nodes_frame(kept_table(walk, kept, "nodes"), seen if isinstance(seen, list) else [])
     scope = day_lines(lines, {kept.cluster: nodes}, to_ms(start), to_ms(start) + DAY_MS)
+    nodes = with_billed_types(nodes, scope.lines, catalogue(walk.settings.instance_types))
     return Day(scope, nodes, pods_frame(kept_table(walk, kept, "pods")))
 
 

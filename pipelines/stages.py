@@ -30,7 +30,7 @@ from allocation.times import DAY_MS, milliseconds, to_ms
 from allocation.usage import measure
 from pipelines.bills import Bill, discover, read_lines
 from pipelines.inputs import inputs_of
-from pipelines.inventory import nodes_frame, pods_frame
+from pipelines.inventory import catalogue, nodes_frame, pods_frame, with_billed_types
 from pipelines.owner_settings import owners_of
 from pipelines.samples import Fetched, fetch, window_of
 from pipelines.settings import ClusterEntry, Settings, day_start
@@ -132,6 +132,7 @@ class ClusterDay:
 def measure_day(walk: Walk, scope: DayLines, cluster: str, day: date, nodes: pd.DataFrame) -> ClusterDay:
     """The weights of every period that a line of the cluster names, shard by shard."""
     parts = scope.parts[scope.parts.cluster == cluster]
+    nodes = with_billed_types(nodes, scope.lines, catalogue(walk.settings.instance_types))
     periods = expected_ms(parts, scope.lines, nodes)
     pods = pods_frame(_read(walk, "pods", day, cluster))
     tables = [USAGE.empty()]
@@ -190,7 +191,9 @@ def run_id_of(walk: Walk, partition: Partition, bill: DayBill, fetched: Mapping[
     )
     if walk.settings.owners.model_split is not None and partition.cluster != BILL_CLUSTER:
         series = [series, fetched[partition.cluster].counters_fingerprint]
-    nodes = [n.model_dump(mode="json") for c in walk.settings.clusters for n in c.nodes]
+    nodes: list[object] = [n.model_dump(mode="json") for c in walk.settings.clusters for n in c.nodes]
+    if walk.settings.instance_types:
+        nodes.append({name: kind.model_dump(mode="json") for name, kind in walk.settings.instance_types.items()})
     money = [[b.kind, b.name, b.cost, b.currency] for b in walk.settings.billing]
     text = json.dumps(
         [str(partition), bill.deliveries, money, series, walk.policy.policy_id, owners, nodes, VERSION],

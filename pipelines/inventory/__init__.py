@@ -5,6 +5,7 @@ no uid, owner, labels or requests. Here belongs what a series of the inventory m
 is `pipelines.metric_sources`. Rules R16-R20, R37.
 """
 
+from pipelines.inventory.billed_types import with_billed_types
 from pipelines.inventory.catalogue import InstanceType, catalogue, instance_types
 from pipelines.inventory.contradictions import disagreements, overruled
 from pipelines.inventory.frames import nodes_frame, pods_frame
@@ -25,4 +26,5 @@ __all__ = [
     "nodes_frame",
     "overruled",
     "pods_frame",
+    "with_billed_types",
 ]

@@ -1,9 +1,12 @@
-"""Findings of a whole run: said once, with the money and the figures that hang on them."""
+"""What a whole run says and knows: findings said once, with their money; cards of machines that only the bill describes."""
 
 from decimal import Decimal
 from pathlib import Path
 
-from tests.walk.test_faults import NODE, Place, gpu, info, line
+import pytest
+
+from pipelines import cli
+from tests.walk.test_faults import HEAD, NODE, Place, gpu, info, line
 
 
 def told(place: Place, code: str, cluster: str = "prod") -> list[dict[str, object]]:
@@ -54,3 +57,30 @@ def test_settings_that_name_what_is_not_there_are_told_with_the_nearest(tmp_path
     assert sorted(found) == ["instance_types.g5.xlargo", "policy.reserved.A-100", "policy.reserved.H200"]
     assert found["policy.reserved.A-100"].endswith("seen, the nearest first: A100, L4")
     assert found["instance_types.g5.xlargo"].endswith("seen, the nearest first: own")
+
+
+def test_a_machine_whose_type_only_the_bill_knows_has_that_types_cards(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A g4dn.12xlarge has four cards: one is seen, so 2 of 8 dollars are its pod's and 6 are nobody's."""
+    node = {"name": "a", "provider_id": "aws:///z/i-1"}
+    place = Place(tmp_path, gpu("a", "GPU-1", "p", (0, 1)), [], nodes=[node])
+
+    def costs(kind: str) -> dict[object, Decimal]:
+        rows = [f"{HEAD},x_InstanceType", f"{line('i-1', (0, 1), '8')},{kind}"]
+        (tmp_path / "bill.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+        assert place.run() == 0
+        return place.by_pod()
+
+    assert costs("g4dn.12xlarge") == {"p": Decimal(2), "unallocated": Decimal(6)}
+    shown = cli.main(["explain", str(tmp_path / "chargeback.yaml"), "--date", "2026-10-01", "--gpu", "GPU-1"])
+    assert (shown, "2.00" in capsys.readouterr().out) == (0, True)
+    assert costs("made.up") == {"p": Decimal(8)}
+    place.values["instance_types"] = {"made.up": {"gpus": 2, "gpu_memory": "16GiB"}}
+    place.save()
+    before = place.rows()[0]["run_id"]
+    assert costs("made.up") == {"p": Decimal(4), "unallocated": Decimal(4)}
+    assert place.rows()[0]["run_id"] != before
+    place.values["clusters"][0]["nodes"] = [node | {"gpus": 1}]  # type: ignore[index]
+    place.save()
+    assert costs("g4dn.12xlarge") == {"p": Decimal(8)}, "what is configured goes first"
