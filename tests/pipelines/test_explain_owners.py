@@ -1,6 +1,7 @@
 """``explain`` on rows that models share, and on rows whose owners the settings would name otherwise today."""
 
 import json
+import shutil
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -24,8 +25,7 @@ def copied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Copied:
     """Copies a case, with texts of its files changed, and runs its day."""
 
     def copy(folder: Path, **changes: tuple[str, str]) -> Path:
-        for path in folder.iterdir():
-            (tmp_path / path.name).write_bytes(path.read_bytes())
+        shutil.copytree(folder, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", "out"))
         for name, change in changes.items():
             edit(tmp_path / {"bill": "bill.csv"}.get(name, name), *change)
         assert cli.main(["run", str(tmp_path / "chargeback.yaml"), "--from", str(DAY), "--until", str(DAY + timedelta(1))]) == 0
