@@ -40,8 +40,21 @@ def series_figures(runs: Runs, machine: Int64, windows: Windows) -> Int64:
 
 
 @kernel
-def _largest_sum(runs: Runs, a: int, b: int, c: int, machine: int, windows: Windows) -> int:
-    """The largest sum of the series a, b and c (none where c is ABSENT) at any instant, or ABSENT."""
+def _held_throughout(runs: Runs, ids: Int64, start: int, end: int) -> bool:
+    """Whether one of the series holds a value from start to end."""
+    for s in ids:
+        reach, k = start, runs.offsets[s]
+        k += np.searchsorted(runs.end[k : runs.offsets[s + 1]], start, side="right")
+        while k < runs.offsets[s + 1] and runs.start[k] <= reach < end:
+            reach, k = runs.end[k], k + 1
+        if reach >= end:
+            return True
+    return False
+
+
+@kernel
+def _largest_sum(runs: Runs, a: int, b: int, c: int, unless: Int64, machine: int, windows: Windows) -> int:
+    """The largest sum of the series a, b and c (none where c is ABSENT) at any instant without those in ``unless``, or ABSENT."""
     p, q, r = runs.offsets[a], runs.offsets[b], runs.offsets[max(c, 0)]
     largest = instant.ABSENT
     while p < runs.offsets[a + 1] and q < runs.offsets[b + 1] and (c < 0 or r < runs.offsets[c + 1]):
@@ -49,7 +62,8 @@ def _largest_sum(runs: Runs, a: int, b: int, c: int, machine: int, windows: Wind
         value = runs.value[p] + runs.value[q]
         if c >= 0:
             start, end, value = max(start, runs.start[r]), min(end, runs.end[r]), value + runs.value[r]
-        if start < end and value > largest and time_within(windows, machine, start, end) > 0:
+        seen = start < end and value > largest and time_within(windows, machine, start, end) > 0
+        if seen and not _held_throughout(runs, unless, start, end):
             largest = value
         if c >= 0 and runs.end[r] <= min(runs.end[p], runs.end[q]):
             r += 1
@@ -64,25 +78,27 @@ def _largest_sum(runs: Runs, a: int, b: int, c: int, machine: int, windows: Wind
 def sizes_by_series(
     runs: Runs, figures: Int64, role: Int64, includes: Bool, series_offsets: Int64, machine: Int64, windows: Windows,
 ) -> Int64:  # fmt: skip
-    """What the series of every device say of its size; ``machine`` is each series' own."""
+    """What each device's series say of its size; ``machine`` is each series' own. Pods' rows tell use where no other does."""
     found = np.full((len(series_offsets) - 1, 3), instant.ABSENT, np.int64)
     for d in range(len(found)):
         first, last = series_offsets[d], series_offsets[d + 1]
         for s in range(first, last):
             if role[s] == instant.TOTAL:
                 found[d, TOTAL] = max(found[d, TOTAL], figures[s, LARGEST])
+        used = first + np.flatnonzero(role[first:last] == instant.USED)
         for u in range(first, last):
+            unless = used if role[u] == instant.ROWS else used[:0]
             for f in range(first, last):
                 if role[u] not in (instant.USED, instant.ROWS) or role[f] != instant.FREE:
                     continue
-                sum_of_two = _largest_sum(runs, u, f, instant.ABSENT, machine[u], windows)
+                sum_of_two = _largest_sum(runs, u, f, instant.ABSENT, unless, machine[u], windows)
                 found[d, VISIBLE] = max(found[d, VISIBLE], sum_of_two)
                 if includes[u]:
                     found[d, WHOLE] = max(found[d, WHOLE], sum_of_two)
                     continue
                 for r in range(first, last):
                     if role[r] == instant.RESERVED:
-                        found[d, WHOLE] = max(found[d, WHOLE], _largest_sum(runs, u, f, r, machine[u], windows))
+                        found[d, WHOLE] = max(found[d, WHOLE], _largest_sum(runs, u, f, r, unless, machine[u], windows))
     return found
 
 

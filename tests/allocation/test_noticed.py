@@ -134,6 +134,21 @@ def test_a_size_that_the_nameplate_denies(sizes: dict[str, int], raised: bool) -
     assert all(f"say {seen}.000 GiB" in f.evidence and "80.000 GiB" in f.evidence for f in findings)
 
 
+def test_a_minute_between_two_pods_makes_no_larger_card() -> None:
+    """From :30 to :32 the card says 0 used and 79 free; the rows of the pods, whose gap is bridged, say 40 through it."""
+    minute = 60_000
+    away = (30 * minute, 32 * minute)
+    held = (*every(40 * GIB, 0, away[0], minute), *every(40 * GIB, away[1], HOUR, minute))
+    none = every(0, *away, minute)
+    free = (*every(39 * GIB, 0, away[0], minute), *every(79 * GIB, *away, minute), *every(39 * GIB, away[1], HOUR, minute))
+    rows = (
+        row("GPU-0", "a", held),
+        card("GPU-0", none),
+        card("GPU-0", free, "free"),
+    )
+    assert not found(taken(rows, pods_of(A)), Code.CAPACITY_DISAGREES)
+
+
 @pytest.mark.parametrize(("after", "raised"), [(1000, False), (1430, True), (1400, False)])
 def test_a_reserve_that_jumps(after: int, raised: bool) -> None:
     """0.5 % of 80 GiB are 409.6 MiB."""

@@ -1,5 +1,7 @@
 """What a whole run says and knows: findings said once, with their money; cards of machines that only the bill describes."""
 
+import re
+import shutil
 from decimal import Decimal
 from pathlib import Path
 
@@ -8,10 +10,27 @@ import pytest
 from pipelines import cli
 from tests.walk.test_faults import HEAD, NODE, Place, gpu, info, line
 
+QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart"
+
 
 def told(place: Place, code: str, cluster: str = "prod") -> list[dict[str, object]]:
     """The findings of a code."""
     return [row for row in place.rows(cluster, "findings") if row["code"] == code]
+
+
+def test_the_quick_start_warns_of_what_its_page_tells_and_of_nothing_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(QUICKSTART, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("out", "__pycache__"))
+    assert cli.main(["run", str(tmp_path / "chargeback.yaml"), "--from", "2026-10-01", "--until", "2026-10-02"]) == 0
+    said = re.findall(r"^(?:warning|error) (\w+) (\S+):", capsys.readouterr().out, re.MULTILINE)
+    assert sorted(said) == [
+        ("low_coverage", "gpu-b/GPU-b04f9a2e"),
+        ("low_coverage", "gpu-b/GPU-b1c7d350"),
+        ("node_without_metrics", "gpu-c"),
+        ("repeated_device_values", "gpu-a/GPU-a19e3b64"),
+        ("unowned", "support/tagger-5b77-p9wlc"),
+    ]
 
 
 def test_a_day_without_series_is_told_once(tmp_path: Path) -> None:
