@@ -119,6 +119,14 @@ LINE_ITEMS = Table(
             "the key that joins the line to a node (see node_keys), null where the line names no resource",
         ),
         _n("instance_type", TEXT, "machine type"),
+        _n("capacity_reservation", TEXT, "id of the capacity reservation or block that the line is of or ran in, in lower case"),
+        _n(
+            "pool",
+            TEXT,
+            "what the machines that pay for this line together have in common, where it names no single one: "
+            "`reservation:ID` (they ran in it) or `hyperpod:CLUSTER` (they are its nodes of this instance type)",
+        ),
+        _n("pool_size", pa.int64(), "how many machines the pool has when it is full, where that is told"),
         _n("usage_quantity", pa.float64(), "consumed quantity, for display only"),
         _n("usage_unit", TEXT, "its unit as delivered"),
         _n("machine_ms", pa.int64(), "how long the machine ran by this line, where its quantity says so", "ms"),

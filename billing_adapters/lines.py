@@ -125,6 +125,9 @@ def first_rule(rows: int, rules: Sequence[tuple[pa.Array, str]]) -> pa.Array:
 def lines_of(columns: dict[str, pa.Array]) -> pa.Table:
     """One batch of lines, still with its ``content``; the node's key follows from the resource."""
     columns["node_key"] = node_keys(columns["resource_id"])
+    rows = len(columns["resource_id"])
+    absent = {c.name: pa.nulls(rows, c.type) for c in LINE_ITEMS.columns if c.nullable and c.name not in columns}
+    columns = {**columns, **absent}
     return pa.table({name: columns[name] for name in [*LINE_ITEMS.names, CONTENT]})
 
 
