@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from billing_adapters.aws_scope import COMMITTED_LINES, USAGE_LINES, is_split_copy
-from billing_adapters.lines import money, one_of
+from billing_adapters.lines import Cost, money, one_of
 from billing_adapters.row_batches import RowBatch
 
 METRICS = ("billed", "effective", "list")
@@ -37,8 +37,8 @@ _HALF_NANO = pa.scalar("0.0000000005").cast(pa.decimal128(37, 30))
 _NANO = pa.scalar("0.000000001").cast(pa.decimal128(37, 30))
 
 
-def line_costs(batch: RowBatch, metric: str) -> dict[str, pa.Array]:
-    """``cost_nanos`` and ``cost_residue`` of each row; a row that does not say its cost ends the run."""
+def line_costs(batch: RowBatch, metric: str) -> Cost:
+    """What each row costs under one metric; a row that does not say its cost ends the run."""
     if metric == "billed":
         return money(batch, _or_zero(batch, _unblended(batch)), UNBLENDED)
     if metric == "list":
@@ -60,7 +60,7 @@ def _or_zero(batch: RowBatch, texts: pa.Array) -> pa.Array:
     return pc.if_else(pc.and_(pc.is_null(texts), is_split_copy(batch)), "0", texts)
 
 
-def _effective(batch: RowBatch) -> dict[str, pa.Array]:
+def _effective(batch: RowBatch) -> Cost:
     """The amortised cost by type of line; the waste of fees is a sum or a difference of two columns."""
     line_type = _line_type(batch)
     plan = pc.coalesce(batch.text(_NET_PLAN), batch.text(_PLAN))
@@ -113,22 +113,22 @@ def _waste_terms(batch: RowBatch) -> tuple[pa.Array, pa.Array]:
     return first, second
 
 
-def _with_second_term(batch: RowBatch, costs: dict[str, pa.Array]) -> dict[str, pa.Array]:
+def _with_second_term(batch: RowBatch, costs: Cost) -> Cost:
     """Fees plus (reservations) or minus (plans) their second term, rounded once more to whole nanos, exactly."""
     fee, plan = _is_fee(batch), one_of(_line_type(batch), ["SavingsPlanRecurringFee"])
     second = money(batch, pc.if_else(fee, _waste_terms(batch)[1], "0"), "unused commitment")
     sign = np.where(plan.to_numpy(zero_copy_only=False), -1, 1)
     try:
-        nanos = pc.add_checked(costs["cost_nanos"], pc.multiply_checked(second["cost_nanos"], pa.array(sign)))
+        nanos = pc.add_checked(costs.nanos, pc.multiply_checked(second.nanos, pa.array(sign)))
     except pa.ArrowInvalid as error:
         raise batch.error(0, "the unused part of a commitment does not fit into a line", None) from error
     narrow = pa.decimal128(37, 30)
-    here, other = (pc.cast(c["cost_residue"], narrow) for c in (costs, second))
+    here, other = (pc.cast(c.residue, narrow) for c in (costs, second))
     residue = pc.cast(pc.if_else(plan, pc.subtract(here, other), pc.add(here, other)), narrow)
     return _rounded(nanos, residue)
 
 
-def _rounded(nanos: pa.Array, residue: pa.Array) -> dict[str, pa.Array]:
+def _rounded(nanos: pa.Array, residue: pa.Array) -> Cost:
     """The same sums with a residue of at most half a nano-unit, half to even."""
     odd = pc.equal(pc.bit_wise_and(nanos, 1), 1)
     negative = pc.negate(_HALF_NANO)
@@ -137,7 +137,4 @@ def _rounded(nanos: pa.Array, residue: pa.Array) -> dict[str, pa.Array]:
     step = pc.subtract(pc.cast(up, pa.int64()), pc.cast(down, pa.int64()))
     nothing = pc.subtract(_NANO, _NANO)
     moved = pc.if_else(up, _NANO, pc.if_else(down, pc.negate(_NANO), pc.cast(nothing, _NANO.type)))
-    return {
-        "cost_nanos": pc.add_checked(nanos, step),
-        "cost_residue": pc.cast(pc.subtract(residue, moved), pa.decimal128(38, 30)),
-    }
+    return Cost(pc.add_checked(nanos, step), pc.cast(pc.subtract(residue, moved), pa.decimal128(38, 30)))

@@ -3,21 +3,20 @@
 A line's cost by metric is decided in ``aws_costs``, its scope in ``aws_scope``; here are the columns and the delivery.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from allocation.errors import AdapterError
-from allocation.findings import Code, Finding, Severity
-from allocation.money import decimal_to_nanos, exact_sum, nanos_column
 from allocation.schemas import TEXT
 from billing_adapters.aws_costs import COST_COLUMNS, METRICS, UNBLENDED, line_costs
 from billing_adapters.aws_scope import USAGE_TYPES, charge_categories, machine_time, pricing_categories, scope_rules
-from billing_adapters.base import BillOptions, Delivery, ParsedBill
+from billing_adapters.base import BillOptions, Delivery, ensure_sayable
 from billing_adapters.data_exports import exported_deliveries
 from billing_adapters.files import fingerprint, is_data, open_files
-from billing_adapters.lines import CONTENT, Origin, currencies, gathered, lines_of, periods, quantities
+from billing_adapters.lines import Origin, currencies, periods, quantities
+from billing_adapters.parsed import parsed_lines
 from billing_adapters.readers import read_batches
 from billing_adapters.row_batches import RowBatch
 from billing_adapters.row_ids import content_hashes
@@ -54,9 +53,7 @@ class AwsCur2Bill:
     """A CUR 2.0 export: its folder or prefix (with ``data/`` and ``metadata/``), or one file."""
 
     def __init__(self, options: BillOptions) -> None:
-        if options.cost not in METRICS:
-            problem = f"aws-cur2 has no cost {options.cost!r}; it can say {', '.join(METRICS)}"
-            raise AdapterError(problem, file=options.path, remedy="Change billing.cost.")
+        ensure_sayable("aws-cur2", options, METRICS)
         self._options = options
         self._store = open_files(options.path, endpoint_url=options.endpoint_url, region=options.region)
 
@@ -68,41 +65,12 @@ class AwsCur2Bill:
             return [Delivery(fingerprint(self._store, names), names)]
         return exported_deliveries(self._store)
 
-    def parse(self, delivery: Delivery) -> ParsedBill:
+    def parse(self, delivery: Delivery) -> Iterator[pa.Table]:
         """See ``base.BillSource``."""
         origin = Origin(self._options, delivery.delivery_id)
-        batches = [
-            _lines(batch, origin) for name in delivery.files for batch in read_batches(self._store, name, _WANTED, _check_header)
-        ]
-        return gathered(batches, self._options, self._negations(batches))
-
-    def _negations(self, batches: Sequence[pa.Table]) -> list[Finding]:
-        """Under ``billed``, covered usage stands at its on-demand price; what takes it back names no resource (R44)."""
-        if self._options.cost != "billed" or not batches:
-            return []
-        lines = pa.concat_tables([b.select(["line_type", "currency", "scope_rule", "cost_nanos"]) for b in batches])
-        negations = pc.and_(pc.equal(lines["line_type"], "SavingsPlanNegation"), pc.equal(lines["scope_rule"], "no_resource"))
-        lines = lines.filter(negations)
-        return [
-            self._negation(code, lines.filter(pc.equal(lines["currency"], code))["cost_nanos"])
-            for code in sorted(lines["currency"].unique().to_pylist())
-        ]
-
-    def _negation(self, currency: str, nanos: pa.ChunkedArray) -> Finding:
-        total = exact_sum(nanos_column(nanos.to_numpy()))
-        evidence = (
-            f"{len(nanos)} SavingsPlanNegation lines ({total:f} {currency}) name no resource, so covered nodes "
-            "are charged at their on-demand price; use `cost: effective`"
-        )
-        return Finding(
-            Code.NEGATION_OUT_OF_SCOPE,
-            Severity.WARNING,
-            self._options.source_id,
-            evidence,
-            count=len(nanos),
-            cost_at_risk_nanos=decimal_to_nanos(total),
-            currency=currency,
-        )
+        for name in delivery.files:
+            for batch in read_batches(self._store, name, _WANTED, _check_header):
+                yield _lines(batch, origin)
 
 
 def _check_header(file: str, columns: Collection[str]) -> None:
@@ -126,9 +94,7 @@ def _lines(batch: RowBatch, origin: Origin) -> pa.Table:
     columns = {
         **origin.columns(batch),
         **period,
-        **line_costs(batch, origin.options.cost),
-        "line_item_id": pc.coalesce(batch.text("identity_line_item_id"), hashes),
-        CONTENT: hashes,
+        "line_item_id": pc.coalesce(batch.text("identity_line_item_id"), hashes.texts()),
         "currency": currencies(batch, "line_item_currency_code", origin.options.currency),
         "line_type": line_type,
         "charge_category": charge_categories(line_type),
@@ -137,7 +103,7 @@ def _lines(batch: RowBatch, origin: Origin) -> pa.Table:
         **_descriptions(batch),
     }
     columns["machine_ms"] = machine_time(columns)
-    return lines_of(columns)
+    return parsed_lines(columns, hashes, {metric: line_costs(batch, metric) for metric in origin.options.costs})
 
 
 def _descriptions(batch: RowBatch) -> dict[str, pa.Array]:

@@ -3,14 +3,14 @@
 Nothing here knows a provider's columns. A source reads from a folder or an object store through ``files``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Protocol
 
 import pyarrow as pa
 
-from allocation.findings import Finding
+from allocation.errors import AdapterError
 
 COST_METRICS = ("billed", "effective", "contracted", "list")
 
@@ -19,12 +19,13 @@ COST_METRICS = ("billed", "effective", "contracted", "list")
 class BillOptions:
     """One billing entry of the configuration, as an adapter sees it.
 
-    ``source_id`` names the entry in tables and messages; ``currency``, where given, refuses any other.
+    ``source_id`` names the entry in tables and messages; ``costs`` are the metrics to read, at least one; ``currency``, where
+    given, refuses any other.
     """
 
     source_id: str
     path: str
-    cost: str = "billed"
+    costs: tuple[str, ...] = ("billed",)
     currency: str | None = None
     endpoint_url: str | None = None
     region: str | None = None
@@ -44,14 +45,6 @@ class Delivery:
     detail: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class ParsedBill:
-    """The line items of one delivery (table ``line_items``) and what was noticed."""
-
-    lines: pa.Table
-    findings: tuple[Finding, ...] = ()
-
-
 class BillSource(Protocol):
     """A bill in one format at one place."""
 
@@ -59,6 +52,14 @@ class BillSource(Protocol):
         """The deliveries that stand now, newest version of each period only. Raises where a delivery is incomplete."""
         ...
 
-    def parse(self, delivery: Delivery) -> ParsedBill:
-        """All lines of a delivery, or an ``AdapterError`` with file and row. Never a part."""
+    def parse(self, delivery: Delivery) -> Iterator[pa.Table]:
+        """All lines of a delivery, batch by batch (see ``parsed``). After an ``AdapterError``, with file and row, none counts."""
         ...
+
+
+def ensure_sayable(kind: str, options: BillOptions, sayable: Sequence[str]) -> None:
+    """Refuses a cost metric that the format cannot say, naming those it can."""
+    for cost in options.costs:
+        if cost not in sayable:
+            problem = f"{kind} has no cost {cost!r}; it can say {', '.join(sayable)}"
+            raise AdapterError(problem, file=options.path, remedy="Change billing.cost.")

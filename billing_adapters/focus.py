@@ -4,17 +4,18 @@ A delivery is one file, or all files of a folder or prefix; where these lie in t
 manifests say which files count.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from allocation.errors import AdapterError
-from billing_adapters.base import COST_METRICS, BillOptions, Delivery, ParsedBill
+from billing_adapters.base import COST_METRICS, BillOptions, Delivery
 from billing_adapters.data_exports import exported_deliveries, has_manifests
 from billing_adapters.files import DATA_SUFFIXES, fingerprint, is_data, open_files
 from billing_adapters.focus_scope import machine_time, scope_rules
-from billing_adapters.lines import CONTENT, Origin, currencies, gathered, lines_of, money, periods, quantities, renamed
+from billing_adapters.lines import Origin, currencies, money, periods, quantities, renamed
+from billing_adapters.parsed import parsed_lines
 from billing_adapters.readers import read_batches
 from billing_adapters.row_batches import RowBatch
 from billing_adapters.row_ids import content_hashes
@@ -97,15 +98,12 @@ class FocusBill:
             )
         return [Delivery(fingerprint(self._store, names), names)]
 
-    def parse(self, delivery: Delivery) -> ParsedBill:
+    def parse(self, delivery: Delivery) -> Iterator[pa.Table]:
         """See ``base.BillSource``."""
         origin = Origin(self._options, delivery.delivery_id)
-        batches = [
-            _lines(batch, origin)
-            for name in delivery.files
-            for batch in read_batches(self._store, name, _WANTED, self._check_header)
-        ]
-        return gathered(batches, self._options)
+        for name in delivery.files:
+            for batch in read_batches(self._store, name, _WANTED, self._check_header):
+                yield _lines(batch, origin)
 
     def _check_header(self, file: str, columns: Collection[str]) -> None:
         known = {name.lower() for name in columns}
@@ -113,11 +111,13 @@ class FocusBill:
         if not any(name.lower() in known for name in _PROVIDER_COLUMNS):
             missing.append(_PROVIDER_COLUMNS[1])
         there = ", ".join(sorted(columns))
-        cost = COST_COLUMNS[self._options.cost]
-        if cost.lower() not in known:
+        for metric in self._options.costs:
+            cost = COST_COLUMNS[metric]
+            if cost.lower() in known:
+                continue
             possible = [m for m in COST_METRICS if COST_COLUMNS[m].lower() in known]
             says = f"it can say {', '.join(possible)}" if possible else "it has no cost column of FOCUS"
-            raise AdapterError(f"the column {cost} (cost: {self._options.cost}) is missing; {says}; columns: {there}", file=file)
+            raise AdapterError(f"the column {cost} (cost: {metric}) is missing; {says}; columns: {there}", file=file)
         if missing:
             problem = f"mandatory columns are missing: {', '.join(missing)}; columns: {there}"
             raise AdapterError(problem, file=file, remedy="Switch them on in the export (FOCUS, with resource ids).")
@@ -125,15 +125,12 @@ class FocusBill:
 
 def _lines(batch: RowBatch, origin: Origin) -> pa.Table:
     """One batch as lines."""
-    cost = COST_COLUMNS[origin.options.cost]
     hashes = content_hashes(batch, _HASHED)
     period = periods(batch, "ChargePeriodStart", "ChargePeriodEnd", "BillingPeriodStart")
     columns = {
         **origin.columns(batch),
         **period,
-        **money(batch, batch.text(cost), cost),
-        "line_item_id": hashes,
-        CONTENT: hashes,
+        "line_item_id": hashes.texts(),
         "currency": currencies(batch, "BillingCurrency", origin.options.currency),
         "charge_category": _charge_categories(batch),
         "provider": _providers(batch),
@@ -141,7 +138,8 @@ def _lines(batch: RowBatch, origin: Origin) -> pa.Table:
     }
     columns["scope_rule"] = scope_rules(batch, columns["charge_category"])
     columns["machine_ms"] = machine_time(batch, columns)
-    return lines_of(columns)
+    named = {metric: COST_COLUMNS[metric] for metric in origin.options.costs}
+    return parsed_lines(columns, hashes, {metric: money(batch, batch.text(name), name) for metric, name in named.items()})
 
 
 def _descriptions(batch: RowBatch) -> dict[str, pa.Array]:

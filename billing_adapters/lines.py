@@ -1,31 +1,31 @@
-"""From batches of a delivery to the table ``line_items``: what every format of bill does alike.
+"""The columns of a line that every format of bill makes alike: money, currency, times, origin, the order of scope rules.
 
-Money, currency, times and origin of each row; the order of scope rules; ordinals, and the findings of the whole
-delivery. What a provider's columns mean is the adapters' knowledge.
+What a provider's columns mean is the adapters' knowledge; how batches of lines become the table is ``parsed``'s.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from allocation.errors import AdapterError
-from allocation.findings import Code, Finding, Severity
-from allocation.money import CostError, exact_sum, to_nanos
-from allocation.node_keys import node_keys
-from allocation.schemas import LINE_ITEMS, RESIDUE, TEXT, conform
-from billing_adapters.base import BillOptions, ParsedBill
+from allocation.money import CostError, to_nanos
+from allocation.schemas import TEXT
+from billing_adapters.base import BillOptions
 from billing_adapters.currencies import ISO_4217
 from billing_adapters.row_batches import RowBatch
-from billing_adapters.row_ids import with_ordinals
 
-CONTENT = "content"
-"""A column that batches carry beside ``line_items``': the hash of the row's content."""
+
+class Cost(NamedTuple):
+    """What each row costs under one metric: whole nanos, and what rounding to them cut."""
+
+    nanos: pa.Array
+    residue: pa.Array
+
 
 _ISO = pa.array(sorted(ISO_4217))
-_NOTHING = pa.scalar("0").cast(RESIDUE)
 
 
 @dataclass(frozen=True)
@@ -36,23 +36,22 @@ class Origin:
     delivery_id: str
 
     def columns(self, batch: RowBatch) -> dict[str, pa.Array]:
-        """Where each row comes from and which money it tells."""
+        """Where each row comes from."""
         return {
             "source_id": pa.repeat(pa.scalar(self.options.source_id, TEXT), batch.rows),
             "delivery_id": pa.repeat(pa.scalar(self.delivery_id, TEXT), batch.rows),
             "source_file": pa.repeat(pa.scalar(batch.file, TEXT), batch.rows),
             "source_row": pa.array(np.arange(batch.rows, dtype=np.int64) + batch.first_row),
-            "cost_metric": pa.repeat(pa.scalar(self.options.cost, TEXT), batch.rows),
         }
 
 
-def money(batch: RowBatch, texts: pa.Array, column: str) -> dict[str, pa.Array]:
-    """Nanos and residues of the texts that stand in ``column``; an empty or unreadable one ends the run (R13, R40)."""
+def money(batch: RowBatch, texts: pa.Array, column: str) -> Cost:
+    """What the texts that stand in ``column`` cost; an empty or unreadable one ends the run (R13, R40)."""
     try:
         nanos, residues = to_nanos(texts)
     except CostError as error:
         raise batch.error(error.index, f"{column}: {error.problem}", "Correct the export or choose another cost.") from error
-    return {"cost_nanos": nanos, "cost_residue": residues}
+    return Cost(nanos, residues)
 
 
 def currencies(batch: RowBatch, column: str, expected: str | None) -> pa.Array:
@@ -120,57 +119,3 @@ def first_rule(rows: int, rules: Sequence[tuple[pa.Array, str]]) -> pa.Array:
     for mask, name in reversed(rules):
         result = pc.if_else(mask, name, result)
     return result
-
-
-def lines_of(columns: dict[str, pa.Array]) -> pa.Table:
-    """One batch of lines, still with its ``content``; the node's key follows from the resource."""
-    columns["node_key"] = node_keys(columns["resource_id"])
-    rows = len(columns["resource_id"])
-    absent = {c.name: pa.nulls(rows, c.type) for c in LINE_ITEMS.columns if c.nullable and c.name not in columns}
-    columns = {**columns, **absent}
-    return pa.table({name: columns[name] for name in [*LINE_ITEMS.names, CONTENT]})
-
-
-def gathered(batches: Sequence[pa.Table], options: BillOptions, findings: Iterable[Finding] = ()) -> ParsedBill:
-    """The lines of all batches in order with their final ids, and what is noticed of the whole."""
-    if not batches:
-        return ParsedBill(LINE_ITEMS.empty(), tuple(findings))
-    whole = pa.concat_tables(batches)
-    ids = with_ordinals(whole.column("line_item_id"), whole.column(CONTENT))
-    whole = whole.drop_columns([CONTENT])
-    whole = whole.set_column(whole.column_names.index("line_item_id"), "line_item_id", ids)
-    try:
-        lines = conform(whole, LINE_ITEMS, source=options.source_id)
-    except pa.ArrowInvalid as error:
-        raise AdapterError(f"the lines of {options.source_id!r} cannot be held in one table: {error}") from error
-    return ParsedBill(lines, (*findings, *_cut(lines), *_mixed(lines)))
-
-
-def _cut(lines: pa.Table) -> list[Finding]:
-    """What rounding to whole nanos cut, per file (R13)."""
-    cut = lines.select(["source_file", "currency", "cost_residue"]).filter(pc.not_equal(lines["cost_residue"], _NOTHING))
-    findings = []
-    for pair in cut.group_by(["source_file", "currency"]).aggregate([]).sort_by("source_file").to_pylist():
-        mine = pc.and_(pc.equal(cut["source_file"], pair["source_file"]), pc.equal(cut["currency"], pair["currency"]))
-        residues = cut.filter(mine)["cost_residue"]
-        total = f"{exact_sum(residues):f}".rstrip("0").rstrip(".")
-        evidence = f"{len(residues)} costs have more than nine decimals; rounding each to whole nano-units cut {total} in sum"
-        findings.append(
-            Finding(
-                Code.SUB_NANO_COST,
-                Severity.INFO,
-                pair["source_file"],
-                evidence,
-                count=len(residues),
-                currency=pair["currency"],
-            )
-        )
-    return findings
-
-
-def _mixed(lines: pa.Table) -> list[Finding]:
-    codes = sorted(pc.unique(lines["currency"]).to_pylist())
-    if len(codes) < 2:
-        return []
-    evidence = "the bill has lines in several currencies; they are never added up"
-    return [Finding(Code.MIXED_CURRENCIES, Severity.WARNING, ", ".join(codes), evidence, count=len(codes))]

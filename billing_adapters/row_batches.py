@@ -4,9 +4,11 @@ A batch knows its file and its first row, so that every refusal names both. Noth
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,20 +24,25 @@ HeaderCheck = Callable[[str, Collection[str]], None]
 
 @dataclass(frozen=True)
 class RowBatch:
-    """Some rows of one file. ``columns`` are by lower-case name; ``first_row`` counts from 1 after the header."""
+    """Some rows of one file. ``columns`` are by lower-case name; ``first_row`` counts from 1 after the header.
+
+    ``places`` are told where the rows are chosen ones: each one's distance from ``first_row``.
+    """
 
     file: str
     first_row: int
     rows: int
     columns: Mapping[str, pa.Array]
+    places: npt.NDArray[np.int64] | None = None
 
     def text(self, name: str) -> pa.Array:
         """A column as trimmed text; null where the file has no such column, or a word for null."""
         column = self.columns.get(name.lower())
         if column is None or pa.types.is_nested(column.type):
             return pa.nulls(self.rows, pa.string())
-        texts = pc.utf8_trim_whitespace(column if column.type == pa.string() else pc.cast(column, pa.string()))
-        return pc.if_else(is_null_word(texts), None, texts)
+        if pa.types.is_dictionary(column.type):
+            return _text(column.dictionary).take(column.indices)
+        return _text(column)
 
     def nested(self, name: str, key: str) -> pa.Array:
         """One key of a column that holds JSON text, a map or a struct."""
@@ -67,7 +74,54 @@ class RowBatch:
 
     def error(self, index: int, problem: str, remedy: str | None = None) -> AdapterError:
         """What ends the run because of the row at this place."""
-        return AdapterError(problem, file=self.file, row=self.first_row + index, remedy=remedy)
+        place = index if self.places is None else int(self.places[index])
+        return AdapterError(problem, file=self.file, row=self.first_row + place, remedy=remedy)
+
+    def by_distinct(self, names: Iterable[str], compute: Callable[["RowBatch"], Mapping[str, pa.Array]]) -> dict[str, pa.Array]:
+        """What ``compute`` makes of each row by these columns alone, computed once for each combination of their values.
+
+        A bill repeats few combinations of service, usage type, unit ... over millions of rows. Texts come back encoded by
+        dictionary.
+        """
+        chosen = {name: self.columns[name] for name in dict.fromkeys(n.lower() for n in names) if name in self.columns}
+        number, first = _combinations(chosen.values(), self.rows)
+        few = RowBatch(self.file, self.first_row, len(first), {n: c.take(pa.array(first)) for n, c in chosen.items()}, first)
+        return {name: _spread(values, number) for name, values in compute(few).items()}
+
+
+def _text(values: pa.Array) -> pa.Array:
+    texts = pc.utf8_trim_whitespace(values if values.type == pa.string() else pc.cast(values, pa.string()))
+    return pc.if_else(is_null_word(texts), None, texts)
+
+
+def _combinations(columns: Iterable[pa.Array], rows: int) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+    """The number of each row's combination of values, and the first row that has each."""
+    numbers = np.zeros(rows, np.int64)
+    size = 1
+    for column in columns:
+        encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        more = len(encoded.dictionary) + 1
+        if size * more >= 2**62:
+            numbers, size = _renumbered(numbers)
+        numbers = numbers * more + pc.fill_null(encoded.indices, more - 1).to_numpy()
+        size *= more
+    numbers, size = _renumbered(numbers)
+    first = np.empty(size, np.int64)
+    first[numbers[::-1]] = np.arange(rows)[::-1]
+    return pa.array(numbers.astype(np.int32)), first
+
+
+def _renumbered(numbers: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], int]:
+    encoded = pa.array(numbers).dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
+
+
+def _spread(values: pa.Array, number: pa.Array) -> pa.Array:
+    """The value of each row's combination."""
+    if values.type != pa.string():
+        return values.take(number)
+    encoded = values.dictionary_encode()
+    return pa.DictionaryArray.from_arrays(encoded.indices.take(number), encoded.dictionary)
 
 
 def is_null_word(texts: pa.Array) -> pa.Array:

@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 from allocation.errors import SettingsError
 from allocation.findings import Code, Finding, Severity
 from allocation.money import NO_RESIDUE, exact_sum, sum_nanos
-from allocation.schemas import LINE_ITEMS, TIME, conform
+from allocation.schemas import LINE_ITEMS, TIME
 from billing_adapters.base import BillOptions, BillSource, Delivery
+from billing_adapters.parsed import LINE_NUMBER, Ordinals, line_items
 from billing_adapters.registry import load_bill_source
 from pipelines.settings import BillingEntry, Settings
 from pipelines.storage import TableStore
@@ -28,35 +29,37 @@ class Bill:
     source: BillSource
     delivery: Delivery
     key: str
+    costs: tuple[str, ...]
 
 
 def options_of(entry: BillingEntry, number: int) -> BillOptions:
     """What an adapter is told of a billing entry; without a name the entry is named by kind and place."""
     name = entry.name or f"{entry.kind}-{number}"
-    return BillOptions(name, entry.path, entry.cost, entry.currency, entry.endpoint_url, entry.region)
+    return BillOptions(name, entry.path, entry.costs, entry.currency, entry.endpoint_url, entry.region)
 
 
 def discover(settings: Settings) -> list[Bill]:
     """The deliveries that stand now, of every entry."""
     found = []
-    told: dict[tuple[str, str], str] = {}
+    told: dict[str, str] = {}
     for number, entry in enumerate(settings.billing):
         options = options_of(entry, number)
         source = load_bill_source(entry.kind, options)
         for delivery in source.discover():
-            other = told.setdefault((delivery.delivery_id, entry.cost), options.source_id)
-            if other != options.source_id:
-                raise SettingsError(
-                    f"billing: the entries {other!r} and {options.source_id!r} hold the same delivery under cost {entry.cost!r}; "
-                    "it would be charged twice. Take one out"
-                )
-            found.append(Bill(source, delivery, _key(entry, options.source_id, delivery.delivery_id)))
+            for cost in entry.costs:
+                other = told.setdefault(f"{delivery.delivery_id} {cost}", options.source_id)
+                if other != options.source_id:
+                    raise SettingsError(
+                        f"billing: the entries {other!r} and {options.source_id!r} hold the same delivery under cost {cost!r}; "
+                        "it would be charged twice. Take one out"
+                    )
+            found.append(Bill(source, delivery, _key(entry, options.source_id, delivery.delivery_id), entry.costs))
     return found
 
 
 def _key(entry: BillingEntry, source_id: str, delivery_id: str) -> str:
     """Under which the parsed lines of a delivery are kept."""
-    text = "\0".join((entry.kind, source_id, entry.cost, entry.currency or "", delivery_id, VERSION))
+    text = "\0".join((entry.kind, source_id, *entry.costs, entry.currency or "", delivery_id, VERSION))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -66,9 +69,9 @@ def kept_lines(settings: Settings, deliveries: Sequence[str], store: TableStore,
     first, until = pa.scalar(start, TIME), pa.scalar(end, TIME)
     for number, entry in enumerate(settings.billing):
         for delivery_id in sorted(set(deliveries)):
-            lines = store.read_bill(_key(entry, options_of(entry, number).source_id, delivery_id), first, until)
-            if lines is not None:
-                tables.append(conform(lines, LINE_ITEMS, source="store"))
+            kept = kept_delivery(store, _key(entry, options_of(entry, number).source_id, delivery_id), entry.costs, first, until)
+            if kept is not None:
+                tables.append(kept)
     return _with_distinct_ids(pa.concat_tables(tables))
 
 
@@ -77,13 +80,28 @@ def read_lines(bills: Sequence[Bill], store: TableStore, start: datetime, end: d
     tables = [LINE_ITEMS.empty()]
     first, until = pa.scalar(start, TIME), pa.scalar(end, TIME)
     for bill in bills:
-        lines = store.read_bill(bill.key, first, until)
+        lines = kept_delivery(store, bill.key, bill.costs, first, until)
         if lines is None:
-            store.write_bill(bill.key, bill.source.parse(bill.delivery).lines)
-            lines = store.read_bill(bill.key, first, until)
-        tables.append(conform(lines, LINE_ITEMS, source="store"))
+            keep(bill, store)
+            lines = kept_delivery(store, bill.key, bill.costs, first, until)
+        tables.append(lines)
     table = _with_distinct_ids(pa.concat_tables(tables))
     return table, _notices(table, start, end)
+
+
+def keep(bill: Bill, store: TableStore) -> None:
+    """Parses a delivery into the store, batch by batch."""
+    ordinals = Ordinals()
+    store.write_bill(bill.key, map(ordinals.numbered, bill.source.parse(bill.delivery)), ordinals.table)
+
+
+def kept_delivery(store: TableStore, key: str, costs: Sequence[str], first: pa.Scalar, until: pa.Scalar) -> pa.Table | None:
+    """The kept lines that touch ``[first, until)``, in the delivery's order; None where the delivery was never parsed."""
+    kept = store.read_bill(key, first, until)
+    if kept is None:
+        return None
+    lines, ordinals = kept
+    return line_items(lines.sort_by(LINE_NUMBER), ordinals, costs, source="store") if len(lines) else LINE_ITEMS.empty()
 
 
 def _with_distinct_ids(lines: pa.Table) -> pa.Table:
@@ -110,12 +128,14 @@ def _notices(lines: pa.Table, start: datetime, end: datetime) -> list[Finding]:
         )
         found.append(Finding(Code.SUB_NANO_COST, Severity.INFO, "bill", evidence, period, len(residue)))
     negations = lines.filter(pc.and_(pc.equal(lines["line_type"], NEGATION), pc.equal(lines["cost_metric"], "billed")))
-    if len(negations):
-        cost = sum_nanos(negations["cost_nanos"].to_numpy())
+    for currency in sorted(negations["currency"].unique().to_pylist()):
+        mine = negations.filter(pc.equal(negations["currency"], currency))["cost_nanos"]
+        cost = sum_nanos(mine.to_numpy())
         evidence = (
             "savings-plan negations name no resource, so covered nodes stand at the on-demand price; choose `cost: effective`"
         )
-        found.append(Finding(Code.NEGATION_OUT_OF_SCOPE, Severity.WARNING, "bill", evidence, period, len(negations), cost))
+        code = Code.NEGATION_OUT_OF_SCOPE
+        found.append(Finding(code, Severity.WARNING, "bill", evidence, period, len(mine), cost, currency))
     currencies = sorted(lines["currency"].unique().to_pylist())
     if len(currencies) > 1:
         evidence = "lines of one day are in several currencies; nothing is added across them"

@@ -16,7 +16,7 @@ from allocation.errors import ChargebackError
 from allocation.hours import LONGEST_WHOLE_MS
 from allocation.schemas import LINE_ITEMS, TIME
 from allocation.times import DAY_MS, milliseconds
-from pipelines.bills import Bill, discover, options_of
+from pipelines.bills import Bill, discover, kept_delivery, options_of
 from pipelines.checks import Check, Status, count, failed
 from pipelines.inventory import EARLIEST, LATEST
 from pipelines.settings import Settings
@@ -86,8 +86,11 @@ def _read(bill: Bill, store: TableStore | None) -> pa.Table:
     kept = None
     if store is not None:
         with suppress(ChargebackError):
-            kept = store.read_bill(bill.key, pa.scalar(EARLIEST, TIME), pa.scalar(LATEST, TIME))
-    return bill.source.parse(bill.delivery).lines if kept is None else kept
+            kept = kept_delivery(store, bill.key, bill.costs, pa.scalar(EARLIEST, TIME), pa.scalar(LATEST, TIME))
+    if kept is not None:
+        return kept
+    batches = [batch.select(_NEEDED) for batch in bill.source.parse(bill.delivery)]
+    return pa.concat_tables(batches) if batches else LINE_ITEMS.empty()
 
 
 def days_of(lines: pa.Table, today: date) -> BillDays:

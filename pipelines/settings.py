@@ -166,16 +166,31 @@ class ClusterEntry(_Section):
     nodes: list[NodeEntry] = []
 
 
+CostMetric = Literal["billed", "effective", "contracted", "list"]
+
+
 class BillingEntry(_Section):
-    """One bill export."""
+    """One bill export; ``cost`` is one metric, or a list of which every table then holds each."""
 
     kind: Literal["focus", "aws-cur2"]
     path: str
-    cost: Literal["billed", "effective", "contracted", "list"] = "billed"
+    cost: CostMetric | list[CostMetric] = "billed"
     name: str | None = None
     currency: str | None = None
     endpoint_url: str | None = None
     region: str | None = None
+
+    @property
+    def costs(self) -> tuple[CostMetric, ...]:
+        """The metrics, at least one."""
+        return (self.cost,) if isinstance(self.cost, str) else tuple(self.cost)
+
+    @field_validator("cost")
+    @classmethod
+    def _distinct(cls, cost: CostMetric | list[CostMetric]) -> CostMetric | list[CostMetric]:
+        if isinstance(cost, list) and (not cost or len(set(cost)) < len(cost)):
+            raise ValueError("name one metric, or several once each")
+        return cost
 
 
 class PolicyEntry(_Section):

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -23,6 +24,7 @@ from allocation.errors import ChargebackError, SettingsError, SourceUnavailableE
 from allocation.schemas import SCHEMA_VERSION
 
 COMMIT = "_commit.json"
+_BLOCK_ROWS, _GROUP_ROWS = 1 << 18, 1 << 13
 
 
 @dataclass(frozen=True)
@@ -216,30 +218,39 @@ class TableStore:
         ]
         return sorted(keys, key=lambda p: (p.day, p.cluster))
 
-    def write_bill(self, key: str, lines: pa.Table) -> None:
-        """Keeps the line items of one delivery under its fingerprint."""
-        path = f"{self._root}/line_items/{key}.parquet"
-        with self._reaching():
-            self._make(f"{self._root}/line_items")
-            if self._local:
-                aside = f"{self._root}/line_items/.aside-{os.getpid()}-{key}.parquet"
-                pq.write_table(lines, aside, compression="zstd", row_group_size=1 << 17)
-                Path(aside).replace(path)
-            else:
-                with self._fs.open_output_stream(path) as stream:
-                    pq.write_table(lines, stream, compression="zstd", row_group_size=1 << 17)
+    def write_bill(self, key: str, batches: Iterable[pa.Table], ordinals: Callable[[], pa.Table]) -> None:
+        """Keeps the parsed lines of one delivery under its fingerprint, in memory bounded by a block of lines.
 
-    def read_bill(self, key: str, first: pa.Scalar, until: pa.Scalar) -> pa.Table | None:
-        """The kept lines of a delivery that touch ``[first, until)``, or None where it was never parsed."""
+        Lines of a block stand by time, so that a day is read from few row groups. What a delivery's ordinals are is asked when
+        all batches are written. A failure leaves nothing that a reader would take for the delivery.
+        """
+        folder = f"{self._root}/line_items"
+        with self._reaching(), tempfile.TemporaryDirectory(prefix="gpu-chargeback-") as local:
+            self._make(f"{folder}/_ordinals")
+            aside = Path(f"{folder}/.aside-{os.getpid()}-{key}.parquet") if self._local else Path(local) / "lines.parquet"
+            try:
+                _write_blocks(aside, batches)
+                self._write_bytes(f"{folder}/_ordinals/{key}.parquet", _parquet(ordinals())[0])
+                if self._local:
+                    aside.replace(f"{folder}/{key}.parquet")
+                else:
+                    with aside.open("rb") as read, self._fs.open_output_stream(f"{folder}/{key}.parquet") as stream:
+                        shutil.copyfileobj(read, stream, 1 << 20)
+            finally:
+                aside.unlink(missing_ok=True)
+
+    def read_bill(self, key: str, first: pa.Scalar, until: pa.Scalar) -> tuple[pa.Table, pa.Table] | None:
+        """The kept lines of a delivery that touch ``[first, until)`` and its ordinals, or None where it was never parsed."""
         path = f"{self._root}/line_items/{key}.parquet"
         with self._reaching():
             if self._fs.get_file_info(path).type != fs.FileType.File:
                 return None
             touching = [("charge_period_start", "<", until), ("charge_period_end", ">", first)]
             try:
-                return pq.read_table(path, filesystem=self._fs, filters=touching, partitioning=None)
+                lines = pq.read_table(path, filesystem=self._fs, filters=touching, partitioning=None)
             except pa.ArrowException as error:
                 raise _damaged(f"{self.location}/line_items/{key}.parquet") from error
+        return lines, self._read_file(f"line_items/_ordinals/{key}.parquet")
 
     def check_writable(self) -> None:
         """Proves that the location can be written; raises what a run would raise."""
@@ -277,6 +288,31 @@ def _parquet(data: pa.Table) -> tuple[pa.Buffer, str]:
     pq.write_table(data, sink, compression="zstd", write_statistics=True)
     content = sink.getvalue()
     return content, hashlib.sha256(content).hexdigest()
+
+
+def _write_blocks(path: Path, batches: Iterable[pa.Table]) -> None:
+    """Batches of one schema as one file, in blocks that are sorted by time; no batch is no rows and no columns."""
+    writer: pq.ParquetWriter | None = None
+    try:
+        for block in _blocks(batches):
+            writer = writer or pq.ParquetWriter(path, block.schema, compression="zstd")
+            writer.write_table(block.sort_by("charge_period_start"), row_group_size=_GROUP_ROWS)
+        if writer is None:
+            pq.write_table(pa.table({}), path)
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _blocks(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    waiting: list[pa.Table] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(map(len, waiting)) >= _BLOCK_ROWS:
+            yield pa.concat_tables(waiting).unify_dictionaries().combine_chunks()
+            waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting).unify_dictionaries().combine_chunks()
 
 
 def _damaged(place: str) -> ChargebackError:

@@ -7,9 +7,11 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from billing_adapters.base import BillOptions, ParsedBill
+from billing_adapters.base import BillOptions, BillSource, Delivery
+from billing_adapters.parsed import all_lines
 from billing_adapters.registry import load_bill_source
 
 _SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "data" / "billing"
@@ -111,8 +113,16 @@ def write_export(root: Path, files: Mapping[str, bytes], *, named: Sequence[str]
     return root
 
 
-def parse_all(kind: str, path: Path | str, *, cost: str = "billed", currency: str | None = None, **more: str) -> ParsedBill:
-    """The single delivery that stands at a place."""
-    source = load_bill_source(kind, BillOptions("bill", str(path), cost, currency, **more))
+def lines_of(source: BillSource, delivery: Delivery, *costs: str) -> pa.Table:
+    """The table ``line_items`` of one delivery."""
+    return all_lines(source.parse(delivery), costs or ("billed",), source="bill")
+
+
+def parse_all(
+    kind: str, path: Path | str, *, cost: str | tuple[str, ...] = "billed", currency: str | None = None, **more: str
+) -> pa.Table:
+    """The table ``line_items`` of the single delivery that stands at a place."""
+    costs = (cost,) if isinstance(cost, str) else cost
+    source = load_bill_source(kind, BillOptions("bill", str(path), costs, currency, **more))
     (delivery,) = source.discover()
-    return source.parse(delivery)
+    return lines_of(source, delivery, *costs)

@@ -11,7 +11,7 @@ import pytest
 from allocation.schemas import LINE_ITEMS
 from billing_adapters.base import BillOptions
 from billing_adapters.registry import load_bill_source
-from tests.billing_adapters.bills import cur_bytes, focus_bytes, write
+from tests.billing_adapters.bills import cur_bytes, focus_bytes, lines_of, write
 
 COSTS = ["12.3456789012", "-3.1", "0", "1e-7", "8999999999.123456789", "5.0000000005", "-5.0000000015"]
 KINDS: list[tuple[str, Callable[..., bytes], str]] = [
@@ -30,7 +30,7 @@ def bill(tmp_path: Path, content: Callable[..., bytes], cost: str) -> Path:
 def test_lines_conform_and_keys_are_unique(kind: str, bill: Path) -> None:
     source = load_bill_source(kind, BillOptions("bill", str(bill)))
     (delivery,) = source.discover()
-    lines = source.parse(delivery).lines
+    lines = lines_of(source, delivery)
     assert lines.schema.equals(LINE_ITEMS.arrow(), check_metadata=True)
     assert len(set(lines["line_item_id"].to_pylist())) == lines.num_rows == len(COSTS) * 3
     assert set(lines["delivery_id"].to_pylist()) == {delivery.delivery_id}
@@ -42,13 +42,13 @@ def test_parsing_again_gives_the_same(kind: str, bill: Path) -> None:
     first, second = (load_bill_source(kind, BillOptions("bill", str(bill))) for _ in range(2))
     one, two = first.discover(), second.discover()
     assert one == two
-    assert first.parse(one[0]).lines.equals(second.parse(two[0]).lines)
+    assert lines_of(first, one[0]).equals(lines_of(second, two[0]))
 
 
 @each_kind
 def test_sum_equals_an_independent_sum(kind: str, bill: Path, cost: str) -> None:
     source = load_bill_source(kind, BillOptions("bill", str(bill)))
-    lines = source.parse(source.discover()[0]).lines
+    lines = lines_of(source, source.discover()[0])
     wanted = sum(Decimal(row[cost]) for row in csv.DictReader(io.StringIO(bill.read_text())))
     nanos, residues = lines["cost_nanos"].to_pylist(), lines["cost_residue"].to_pylist()
     assert sum(nanos) * Decimal("1e-9") + sum(residues) == wanted

@@ -9,19 +9,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from allocation.findings import Code
 from tests.billing_adapters.bills import FOCUS_ROW, focus_bytes, parse_all, sample, write, write_export
 
 
 def one_line(tmp_path: Path, change: Mapping[str, str], cost: str = "billed") -> dict[str, object]:
-    rows: list[dict[str, object]] = parse_all(
-        "focus", write(tmp_path / "bill.csv", focus_bytes(change)), cost=cost
-    ).lines.to_pylist()
+    rows: list[dict[str, object]] = parse_all("focus", write(tmp_path / "bill.csv", focus_bytes(change)), cost=cost).to_pylist()
     return rows[0]
 
 
 def test_real_sample_sums_to_its_published_total_exactly() -> None:
-    lines = parse_all("focus", sample("focus", "focus_sample_1.0_1000rows.csv")).lines
+    lines = parse_all("focus", sample("focus", "focus_sample_1.0_1000rows.csv"))
     total = sum(lines["cost_nanos"].to_pylist()) * Decimal("1e-9") + sum(lines["cost_residue"].to_pylist())
     assert lines.num_rows == 1000
     assert total == Decimal("20.52022672899")
@@ -29,7 +26,7 @@ def test_real_sample_sums_to_its_published_total_exactly() -> None:
 
 def test_real_sample_keeps_its_gpu_lines_in_scope_with_the_time_they_ran() -> None:
     path = sample("focus", "focus_sample_1.0_1000rows.csv")
-    rows = parse_all("focus", path).lines.to_pylist()
+    rows = parse_all("focus", path).to_pylist()
     text = path.read_text().splitlines()
     gpu = [row for row in rows if "g5.4xlarge" in text[row["source_row"]]]
     assert len(gpu) == 8
@@ -155,11 +152,11 @@ def test_words_for_null_and_descriptions(tmp_path: Path) -> None:
 
 def test_line_ids_do_not_depend_on_order_or_files(tmp_path: Path) -> None:
     changes = [{"BilledCost": str(n % 7), "ResourceId": f"i-{n % 3}"} for n in range(40)]
-    whole = parse_all("focus", write(tmp_path / "a" / "bill.csv", focus_bytes(*changes))).lines
+    whole = parse_all("focus", write(tmp_path / "a" / "bill.csv", focus_bytes(*changes)))
     random.Random(7).shuffle(changes)  # noqa: S311 - an order, no secret
     write(tmp_path / "b" / "x" / "one.csv", focus_bytes(*changes[:11]))
     write(tmp_path / "b" / "two.csv.gz", gzip.compress(focus_bytes(*changes[11:])))
-    parts = parse_all("focus", tmp_path / "b").lines
+    parts = parse_all("focus", tmp_path / "b")
     key = ["line_item_id", "cost_nanos", "resource_id"]
     assert sorted(map(str, whole.select(key).to_pylist())) == sorted(map(str, parts.select(key).to_pylist()))
     ids = whole["line_item_id"].to_pylist()
@@ -171,7 +168,7 @@ def test_line_ids_do_not_depend_on_order_or_files(tmp_path: Path) -> None:
 
 def test_costs_differ_but_ids_do_not_between_metrics(tmp_path: Path) -> None:
     path = write(tmp_path / "bill.csv", focus_bytes({}))
-    billed, listed = parse_all("focus", path).lines, parse_all("focus", path, cost="list").lines
+    billed, listed = parse_all("focus", path), parse_all("focus", path, cost="list")
     assert billed["line_item_id"].to_pylist() == listed["line_item_id"].to_pylist()
 
 
@@ -190,20 +187,20 @@ def test_a_folder_ignores_what_is_no_data(tmp_path: Path) -> None:
     for name in leftovers:
         write(tmp_path / name, b"not a bill")
     write(tmp_path / "empty.csv", b"")
-    assert parse_all("focus", tmp_path).lines["source_file"].to_pylist() == ["bill.csv"]
+    assert parse_all("focus", tmp_path)["source_file"].to_pylist() == ["bill.csv"]
 
 
 def test_byte_order_mark_crlf_quoted_newline_blank_line(tmp_path: Path) -> None:
     text = focus_bytes({"ServiceName": "two\nlines"}, {}).replace(b"\n1111", b"\n\n1111")
     content = b"\xef\xbb\xbf" + text.replace(b"\n", b"\r\n")
-    lines = parse_all("focus", write(tmp_path / "bill.csv", content)).lines
+    lines = parse_all("focus", write(tmp_path / "bill.csv", content))
     assert lines["source_row"].to_pylist() == [1, 2]
     assert lines["service"].to_pylist() == ["two\r\nlines", "Amazon Elastic Compute Cloud"]
 
 
 def test_header_only_is_a_bill_without_lines(tmp_path: Path) -> None:
     header = focus_bytes({}).splitlines(keepends=True)[0]
-    assert parse_all("focus", write(tmp_path / "bill.csv", header)).lines.num_rows == 0
+    assert parse_all("focus", write(tmp_path / "bill.csv", header)).num_rows == 0
 
 
 def test_parquet_decimals_and_doubles_are_exact(tmp_path: Path) -> None:
@@ -218,29 +215,27 @@ def test_parquet_decimals_and_doubles_are_exact(tmp_path: Path) -> None:
     details = pa.array([[("InstanceType", "g5.xlarge")], []], pa.map_(pa.string(), pa.string()))
     table = table.drop_columns(["x_InstanceType"]).append_column("SkuPriceDetails", details)
     pq.write_table(table, tmp_path / "bill.parquet")
-    billed = parse_all("focus", tmp_path).lines
+    billed = parse_all("focus", tmp_path)
     assert billed["cost_nanos"].to_pylist() == [1_000_000_002, 0]
     assert billed["cost_residue"].to_pylist() == [Decimal("-5E-10"), Decimal("-1E-12")]
     assert billed["instance_type"].to_pylist() == ["g5.xlarge", None]
     assert billed["charge_period_start"].to_pylist()[0] == datetime(2026, 10, 1, tzinfo=UTC)
-    listed = parse_all("focus", tmp_path, cost="list").lines
+    listed = parse_all("focus", tmp_path, cost="list")
     # 0.1 + 0.2 is the double that is written 0.30000000000000004.
     assert listed["cost_nanos"].to_pylist() == [300_000_000, 100]
     assert listed["cost_residue"].to_pylist() == [Decimal("4E-17"), Decimal(0)]
 
 
-def test_findings_of_rounding_and_currencies(tmp_path: Path) -> None:
-    rows = ({"BilledCost": "1.0000000015"}, {"BilledCost": "1E-10"}, {"BillingCurrency": "EUR"})
-    findings = parse_all("focus", write(tmp_path / "bill.csv", focus_bytes(*rows))).findings
-    by_code = {f.code: f for f in findings}
-    assert set(by_code) == {Code.SUB_NANO_COST, Code.MIXED_CURRENCIES}
-    cut = by_code[Code.SUB_NANO_COST]
-    assert (cut.subject, cut.count) == ("bill.csv", 2)
-    assert "-0.0000000004 " in cut.evidence
-    assert by_code[Code.MIXED_CURRENCIES].subject == "EUR, USD"
+def test_one_reading_gives_every_metric_that_is_asked_for(tmp_path: Path) -> None:
+    path = write(tmp_path / "bill.csv", focus_bytes({}, {}, {"BilledCost": "1.5", "EffectiveCost": "0"}))
+    lines = parse_all("focus", path, cost=("billed", "effective"))
+    each = [parse_all("focus", path, cost=cost) for cost in ("billed", "effective")]
+    assert lines.equals(pa.concat_tables(each))
+    assert lines["cost_nanos"].to_pylist() == [10 * 10**9, 10 * 10**9, 1_500_000_000, 8 * 10**9, 8 * 10**9, 0]
+    assert len(set(lines["line_item_id"].to_pylist())) == 3
 
 
 def test_a_focus_data_export_reads_what_its_manifest_names(tmp_path: Path) -> None:
     files = {"new-00001.csv.gz": focus_bytes({"BilledCost": "2"}), "old-00001.csv.gz": focus_bytes({}, {})}
     root = write_export(tmp_path / "export", files, named=["new-00001.csv.gz"])
-    assert parse_all("focus", root).lines["cost_nanos"].to_pylist() == [2 * 10**9]
+    assert parse_all("focus", root)["cost_nanos"].to_pylist() == [2 * 10**9]

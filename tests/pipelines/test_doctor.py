@@ -263,7 +263,7 @@ def test_the_same_is_told_from_lines_that_a_run_has_kept(tmp_path: Path) -> None
     settings = quickstart(tmp_path)
     before = diagnose(settings, DAY_AFTER)
     read_day(open_walk(settings), date(2026, 10, 1))
-    assert len(list((tmp_path / "out" / "line_items").iterdir())) == 1
+    assert len(list((tmp_path / "out" / "line_items").glob("*.parquet"))) == 1
     assert diagnose(settings, DAY_AFTER) == before
 
 
