@@ -14,12 +14,12 @@ from typing import get_args
 import yaml
 
 from allocation.errors import SettingsError, nearest
-from pipelines.settings import BillingEntry, MetricsEntry
+from pipelines.settings import BillingEntry, CostMetric, MetricsEntry
 
 METRICS_KINDS: tuple[str, ...] = get_args(MetricsEntry.model_fields["kind"].annotation)
 PROFILES: tuple[str, ...] = get_args(MetricsEntry.model_fields["profile"].annotation)
 BILLING_KINDS: tuple[str, ...] = get_args(BillingEntry.model_fields["kind"].annotation)
-COSTS: tuple[str, ...] = get_args(BillingEntry.model_fields["cost"].annotation)
+COSTS = get_args(CostMetric)
 
 _PLAIN = re.compile(r"[A-Za-z./][\w./:@-]*")
 
