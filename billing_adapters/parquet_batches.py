@@ -15,7 +15,8 @@ from allocation.errors import AdapterError
 from billing_adapters.files import CHUNK_BYTES
 from billing_adapters.row_batches import HeaderCheck, RowBatch, chosen_columns
 
-_BATCH_ROWS = 1 << 16
+_BATCH_ROWS = 1 << 17
+_REPEATING_BYTES = 8
 _REMEDY = "Have it delivered or copied again; nothing was used."
 
 
@@ -26,14 +27,27 @@ def read_parquet(stream: BinaryIO, file: str, wanted: Sequence[str], check: Head
             shutil.copyfileobj(stream, spool, CHUNK_BYTES)
             spool.seek(0)
         try:
-            whole = pq.ParquetFile(stream if stream.seekable() else spool)
+            place = stream if stream.seekable() else spool
+            whole = pq.ParquetFile(place)
             names = whole.schema_arrow.names
             chosen = chosen_columns(file, names, wanted)
             check(file, names)
-            yield from _batches(whole, file, [names[place] for place in chosen.values()])
+            included = [names[n] for n in chosen.values()]
+            place.seek(0)
+            yield from _batches(pq.ParquetFile(place, read_dictionary=_repeating(whole, included)), file, included)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
             problem = " ".join(str(error).split())[:200]
             raise AdapterError(f"the file is truncated or no Parquet ({problem})", file=file, remedy=_REMEDY) from error
+
+
+def _repeating(whole: pq.ParquetFile, included: list[str]) -> list[str]:
+    """The text columns whose values repeat, by how few bytes the file spends on one: these are read by dictionary."""
+    texts = [n for n in included if pa.types.is_string(whole.schema_arrow.field(n).type)]
+    if not whole.num_row_groups:
+        return texts
+    group = whole.metadata.row_group(0)
+    chunks = {c.path_in_schema: c for c in (group.column(i) for i in range(group.num_columns))}
+    return [n for n in texts if chunks[n].total_uncompressed_size <= _REPEATING_BYTES * max(1, chunks[n].num_values)]
 
 
 def _batches(whole: pq.ParquetFile, file: str, included: list[str]) -> Iterator[RowBatch]:

@@ -44,6 +44,23 @@ class RowBatch:
             return _text(column.dictionary).take(column.indices)
         return _text(column)
 
+    def encoded(self, name: str) -> pa.Array:
+        """A column's texts as ``text`` gives them, encoded by a dictionary without nulls; all null where it is absent."""
+        column = self.columns.get(name.lower())
+        if column is None or not pa.types.is_dictionary(column.type):
+            return self.text(name).dictionary_encode()
+        texts = _text(column.dictionary).dictionary_encode()
+        return pa.DictionaryArray.from_arrays(texts.indices.take(column.indices), texts.dictionary)
+
+    def amounts(self, names: Iterable[str]) -> dict[str, pa.Array]:
+        """Columns of amounts: doubles where the file has all that it has of them so, else texts; an absent one is null."""
+        names = list(names)
+        there = [self.columns[n.lower()] for n in names if n.lower() in self.columns]
+        if there and all(pa.types.is_floating(column.type) for column in there):
+            nothing = pa.nulls(self.rows, pa.float64())
+            return {n: pc.cast(self.columns.get(n.lower(), nothing), pa.float64()) for n in names}
+        return {n: self.text(n) for n in names}
+
     def nested(self, name: str, key: str) -> pa.Array:
         """One key of a column that holds JSON text, a map or a struct."""
         column = self.columns.get(name.lower())

@@ -78,7 +78,7 @@ def test_a_double_that_is_no_cost_is_refused_with_its_place(value: float) -> Non
 
 
 @pytest.mark.parametrize("values", [pa.array([None, "1"]), pa.array(["  ", "1"]), pa.array([None, 1.0])])
-def test_an_empty_cost_is_refused(values: pa.Array) -> None:
+def test_a_null_or_blank_is_no_cost(values: pa.Array) -> None:
     with pytest.raises(money.CostError, match="the cost is empty") as error:
         money.to_nanos(values)
     assert error.value.index == 0
