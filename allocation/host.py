@@ -166,24 +166,31 @@ def _with_pods(usage: pa.Table, frames: pd.DataFrame, claims: pd.DataFrame, weig
     return pa.concat_tables([usage.filter(pa.array(kept)), pods]).take(pa.array(order)).combine_chunks()
 
 
-def _findings(frames: pd.DataFrame, fits: Int64) -> list[Finding]:
-    """One finding a node where a half or all of the host's part could not be divided."""
-    missing = frames[list(_ASKED.values())].fillna(0).to_numpy() <= 0
-    names = np.array(["cpu", "memory"], object)
-    unknown = [" and ".join(names[lacks]) for lacks in missing]
-    why = np.where(
-        fits == 0,
+_WHY = np.array(
+    [
         "the requests add up to more than a machine can have; nothing of the host's part is divided",
-        [
+        *(
             f"no kube_node_status_allocatable says how much {what} the node can give; that part stays in bucket host"
-            for what in unknown
-        ],
-    )
-    told = frames.assign(why=why)[(fits == 0) | missing.any(axis=1)]
+            for what in ("cpu", "memory", "cpu and memory")
+        ),
+    ],
+    object,
+)
+
+
+def _findings(frames: pd.DataFrame, fits: Int64) -> list[Finding]:
+    """One finding a node and reason for which a half or all of the host's part could not be divided."""
+    missing = frames[list(_ASKED.values())].fillna(0).to_numpy() <= 0
+    which = np.where(fits == 0, 0, missing @ np.array([1, 2]))
+    told = frames.assign(which=which)[(fits == 0) | missing.any(axis=1)]
     return [
         Finding(
-            Code.HOST_NOT_DIVIDED, Severity.WARNING, str(node), str(reason),
-            (from_ms(int(rows.start_ms.min())), from_ms(int(rows.end_ms.max()))), len(rows),
+            Code.HOST_NOT_DIVIDED,
+            Severity.WARNING,
+            str(node),
+            str(_WHY[int(reason)]),
+            (from_ms(int(rows.start_ms.min())), from_ms(int(rows.end_ms.max()))),
+            len(rows),
         )
-        for (node, reason), rows in told.groupby(["node_name", "why"])
-    ]  # fmt: skip
+        for (node, reason), rows in told.groupby(["node_name", "which"])
+    ]
