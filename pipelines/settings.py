@@ -17,9 +17,9 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 from pydantic_settings import SettingsError as EnvironmentSettingsError
 
 from allocation.errors import SettingsError, nearest
-from allocation.policy import IdlePolicy, OverheadPolicy, Policy, StrandedPolicy
+from allocation.policy import HostPolicy, IdlePolicy, OverheadPolicy, Policy, StrandedPolicy
 from pipelines.owner_entries import OwnersEntry
-from pipelines.values import Bytes, ClusterName, DeviceBytes, DurationMs, Instant, ServerUrl, SharePpb
+from pipelines.values import Bytes, ClusterName, DeviceBytes, DurationMs, GpuShare, Instant, ServerUrl
 
 ENV_PREFIX = "CHARGEBACK__"
 
@@ -201,7 +201,8 @@ class PolicyEntry(_Section):
     overhead: OverheadPolicy = "proportional"
     idle: IdlePolicy = "holder"
     stranded: StrandedPolicy = "separate"
-    gpu_share: SharePpb = Field(default="1.0", validate_default=True)
+    gpu_share: GpuShare = Field(default="1.0", validate_default=True)
+    host: HostPolicy = "separate"
     min_coverage: float = Field(default=0.5, ge=0, le=1)
     reserved: dict[str, Bytes] = Field(default_factory=dict)
 
@@ -219,9 +220,11 @@ class PolicyEntry(_Section):
             self.overhead,
             self.idle,
             self.stranded,
-            self.gpu_share,
+            self.gpu_share.default_ppb,
             self.min_coverage,
             dict(self.reserved),
+            self.gpu_share.by_type,
+            self.host,
         )
 
 
