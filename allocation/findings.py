@@ -63,6 +63,7 @@ class Code(StrEnum):
     MODEL_COUNTERS_MISSING = "model_counters_missing"
     SAMPLES_OUTSIDE_LIFE = "samples_outside_life"
     UNUSED_SETTING = "unused_setting"
+    UNUSED_RESERVATION = "unused_reservation"
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Literal
 OverheadPolicy = Literal["proportional", "even", "separate"]
 IdlePolicy = Literal["holder", "separate", "proportional", "even"]
 StrandedPolicy = Literal["separate", "spread"]
+UnattributedPolicy = Literal["out_of_scope", "spread"]
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Policy:
     gpu_share_ppb: int = 1_000_000_000
     min_coverage: float = 0.5
     reserved_bytes: Mapping[str, int] = field(default_factory=dict)
+    unattributed: UnattributedPolicy = "out_of_scope"
 
     @property
     def policy_id(self) -> str:
