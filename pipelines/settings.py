@@ -17,8 +17,9 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 from pydantic_settings import SettingsError as EnvironmentSettingsError
 
 from allocation.errors import SettingsError, nearest
-from allocation.policy import IdlePolicy, OverheadPolicy, Policy, StrandedPolicy
+from allocation.policy import IdlePolicy, OverheadPolicy, Policy, StrandedPolicy, UnattributedPolicy
 from pipelines.owner_entries import OwnersEntry
+from pipelines.scope_settings import ScopeRuleEntry
 from pipelines.values import Bytes, ClusterName, DeviceBytes, DurationMs, Instant, ServerUrl, SharePpb
 
 ENV_PREFIX = "CHARGEBACK__"
@@ -176,6 +177,8 @@ class BillingEntry(_Section):
     currency: str | None = None
     endpoint_url: str | None = None
     region: str | None = None
+    include: tuple[ScopeRuleEntry, ...] = ()
+    exclude: tuple[ScopeRuleEntry, ...] = ()
 
 
 class PolicyEntry(_Section):
@@ -189,6 +192,7 @@ class PolicyEntry(_Section):
     gpu_share: SharePpb = Field(default="1.0", validate_default=True)
     min_coverage: float = Field(default=0.5, ge=0, le=1)
     reserved: dict[str, Bytes] = Field(default_factory=dict)
+    unattributed: UnattributedPolicy = "out_of_scope"
 
     @model_validator(mode="after")
     def _ordered(self) -> "PolicyEntry":
@@ -207,6 +211,7 @@ class PolicyEntry(_Section):
             self.gpu_share,
             self.min_coverage,
             dict(self.reserved),
+            unattributed=self.unattributed,
         )
 
 

@@ -80,7 +80,7 @@ def test_nothing_is_spread_unless_it_is_asked_for() -> None:
     ],
 )
 def test_what_is_of_other_money_or_no_discount_stays_outside(values: dict[str, object]) -> None:
-    found = spread(table(line(1, "i-a", sub_account="s1"), tax(2, **values)))
+    found = spread(table(line(1, "i-a", sub_account="s1"), tax(2) | values))
     rule = values.get("scope_rule", "no_resource")
     assert rows(found, "2") == [("_bill", rule, DOLLAR)]
 
