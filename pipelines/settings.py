@@ -177,8 +177,8 @@ class BillingEntry(_Section):
     currency: str | None = None
     endpoint_url: str | None = None
     region: str | None = None
-    include: tuple[ScopeRuleEntry, ...] = ()
-    exclude: tuple[ScopeRuleEntry, ...] = ()
+    include: list[ScopeRuleEntry] = []
+    exclude: list[ScopeRuleEntry] = []
 
 
 class PolicyEntry(_Section):
