@@ -64,6 +64,7 @@ class Code(StrEnum):
     SAMPLES_OUTSIDE_LIFE = "samples_outside_life"
     UNUSED_SETTING = "unused_setting"
     HOST_NOT_DIVIDED = "host_not_divided"
+    UNUSED_RESERVATION = "unused_reservation"
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ OverheadPolicy = Literal["proportional", "even", "separate"]
 IdlePolicy = Literal["holder", "separate", "proportional", "even"]
 StrandedPolicy = Literal["separate", "spread"]
 HostPolicy = Literal["separate", "by_requests"]
+UnattributedPolicy = Literal["out_of_scope", "spread"]
 WHOLE_PPB = 10**9
-_SILENT: Mapping[str, object] = {"gpu_shares": (), "host": "separate"}
+_SILENT: Mapping[str, object] = {"gpu_shares": (), "host": "separate", "unattributed": "out_of_scope"}
 """Choices that came after the first release, with the value that changes nothing: with it they are no part of ``policy_id``."""
 
 
@@ -31,6 +32,7 @@ class Policy:
     gpu_shares: tuple[tuple[str, int], ...] = ()
     """Instance types, or shell patterns of them, with the GPUs' part; of other types it is ``gpu_share_ppb``."""
     host: HostPolicy = "separate"
+    unattributed: UnattributedPolicy = "out_of_scope"
 
     @property
     def policy_id(self) -> str:

@@ -362,7 +362,8 @@ TEAM_MODEL = Table(
 
 RECONCILIATION = Table(
     "reconciliation",
-    "one line item of the bill and what became of it this day",
+    "one line item of the bill and what became of it this day in one cluster, or in none: a line of several machines has a row "
+    "in each of theirs",
     (
         _c("provider", TEXT, "provider"),
         _c("billing_account", TEXT, "payer"),
@@ -373,9 +374,9 @@ RECONCILIATION = Table(
         _c("cost_metric", TEXT, "which money"),
         _c("currency", TEXT, "ISO 4217"),
         _c("line_cost", MONEY, "the whole line's cost", "currency"),
-        _c("cost_in", MONEY, "the part of it that belongs to this day", "currency"),
+        _c("cost_in", MONEY, "the part of it that belongs to this day and cluster", "currency"),
         _c("cost_out", MONEY, "what stands in chargeback", "currency"),
-        _c("rounding", RESIDUE, "what lies beyond nine decimals, on the line's first day", "currency"),
+        _c("rounding", RESIDUE, "what lies beyond nine decimals, on the line's first day in the first of its rows", "currency"),
         _c("difference", MONEY, "cost_in - cost_out where the line is in scope: always 0", "currency"),
         _c("state", TEXT, "allocated, unallocated (no pod and no measured bucket got any of it) or out_of_scope"),
         _n("rule", TEXT, "what put it out of scope"),
@@ -386,7 +387,7 @@ RECONCILIATION = Table(
         _c("source_row", pa.int64(), "row in that file"),
         _c("run_id", TEXT, "hash of all that the figures depend on"),
     ),
-    ("line_item_id", "cost_metric"),
+    ("line_item_id", "cost_metric", "rule"),
 )
 
 FINDINGS = Table(

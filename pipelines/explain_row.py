@@ -169,7 +169,7 @@ def _line(part: Part, checks: Checks) -> dict[str, Any]:
     checks.money("rows of the line = the line's part of this day", part.day_nanos, decimal_to_nanos(line["cost_in"]))
     names = ("line_item_id", "provider", "billing_account", "billing_period", "source_file", "source_row", "resource_id",
              "service", "charge_period_start", "charge_period_end", "cost_metric", "currency",
-             "line_cost", "cost_in", "state")  # fmt: skip
+             "line_cost", "cost_in", "state", "node")  # fmt: skip
     told = {name: _plain(line[name]) for name in names}
     told["rounding"] = f"{line['rounding']:f}"
     return told | {"part": {"start": time_text(part.frame[1]), "end": time_text(part.frame[2]), "cost": nanos_text(part.nanos)}}

@@ -100,6 +100,8 @@ def _bill(walk: Walked, out: Console) -> None:
     currency = f"{line['currency']} {line['cost_metric']}"
     say(out, f"bill    {line['source_file']}, row {line['source_row']}: line {line['line_item_id']}")
     say(out, f"        {line['charge_period_start']} to {line['charge_period_end']}, {line['line_cost']} {currency}")
+    if line["node"] is None:
+        say(out, f"        paid by several machines together; this cluster's part of the day is {line['cost_in']}")
     if (part["start"], part["end"]) != (line["charge_period_start"], line["charge_period_end"]):
         when = f"{clock(part['start'])} to {clock(part['end'])}"
         say(out, f"        of it this day {line['cost_in']}; of this {when}: {part['cost']}")

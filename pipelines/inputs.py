@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 
+from pipelines.overruled import rules_of
 from pipelines.settings import Settings
 from pipelines.storage import Commit, Partition, TableStore
 from pipelines.version import VERSION
@@ -31,7 +32,14 @@ def inputs_of(settings: Settings, store: TableStore, partition: Partition, owner
     samples = store.commit("samples", partition)
     counters = _hash(samples.detail.get("counters") if samples else None)
     policy_id = settings.policy.policy().policy_id
-    return {"policy": policy_id, "owners": owners_id, "billing": _hash(money), "code": VERSION, "counters": counters, **kept}
+    return {
+        "policy": policy_id,
+        "owners": owners_id,
+        "billing": _hash([money, rules_of(settings)]),
+        "code": VERSION,
+        "counters": counters,
+        **kept,
+    }
 
 
 def _mark(commit: Commit | None) -> str:

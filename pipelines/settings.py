@@ -17,8 +17,9 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 from pydantic_settings import SettingsError as EnvironmentSettingsError
 
 from allocation.errors import SettingsError, nearest
-from allocation.policy import HostPolicy, IdlePolicy, OverheadPolicy, Policy, StrandedPolicy
+from allocation.policy import HostPolicy, IdlePolicy, OverheadPolicy, Policy, StrandedPolicy, UnattributedPolicy
 from pipelines.owner_entries import OwnersEntry
+from pipelines.scope_settings import ScopeRuleEntry
 from pipelines.values import Bytes, ClusterName, DeviceBytes, DurationMs, GpuShare, Instant, ServerUrl
 
 ENV_PREFIX = "CHARGEBACK__"
@@ -179,6 +180,8 @@ class BillingEntry(_Section):
     currency: str | None = None
     endpoint_url: str | None = None
     region: str | None = None
+    include: list[ScopeRuleEntry] = []
+    exclude: list[ScopeRuleEntry] = []
 
     @property
     def costs(self) -> tuple[CostMetric, ...]:
@@ -205,6 +208,7 @@ class PolicyEntry(_Section):
     host: HostPolicy = "separate"
     min_coverage: float = Field(default=0.5, ge=0, le=1)
     reserved: dict[str, Bytes] = Field(default_factory=dict)
+    unattributed: UnattributedPolicy = "out_of_scope"
 
     @model_validator(mode="after")
     def _ordered(self) -> "PolicyEntry":
@@ -225,6 +229,7 @@ class PolicyEntry(_Section):
             dict(self.reserved),
             self.gpu_share.by_type,
             self.host,
+            unattributed=self.unattributed,
         )
 
 

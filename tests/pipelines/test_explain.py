@@ -138,6 +138,7 @@ def test_a_node_without_metrics_by_its_line(quickstart: Walk) -> None:
         "26-pod-restart-uid", "28-container-repeat", "30-node-replaced", "33-used-plus-free-is-not-total", "39-host-share",
         "41-declared-memory", "42-mig-repartition", "43-little-known", "48-mig-one-after-the-other",
         "56-declared-by-annotation-and-request", "62-nvidia-smi-one-possibility", "81-reservation-pod",
+        "87-discount-and-tax-spread",
     ],
 )  # fmt: skip
 def test_every_row_of_a_worked_example_adds_up(case: str, tmp_path: Path) -> None:
