@@ -9,27 +9,19 @@ import pyarrow as pa
 import pyarrow.csv
 
 from allocation.errors import AdapterError
-from billing_adapters.files import BROKEN_GZIP
-from billing_adapters.row_batches import NULL_WORDS, HeaderCheck, RowBatch, chosen_columns
+from billing_adapters.row_batches import NULL_WORDS, HeaderCheck, RowBatch, Spelling, chosen_columns
 
 _BLOCK_BYTES = 8 << 20
 _HEADER_BYTES = 1 << 20
 _RAGGED = re.compile(r"Row #(\d+): (Expected \d+ columns, got \d+)")
 
 
-def read_csv(stream: BinaryIO, file: str, wanted: Sequence[str], check: HeaderCheck) -> Iterator[RowBatch]:
+def read_csv(stream: BinaryIO, file: str, wanted: Sequence[str], check: HeaderCheck, spelling: Spelling) -> Iterator[RowBatch]:
     """See ``readers.read_batches``. A byte order mark, CRLF and quoted newlines are read; blank lines are no rows."""
-    try:
-        header = _header(stream, file)
-        chosen = chosen_columns(file, header, wanted)
-        check(file, header)
-        yield from _batches(stream, file, header, chosen)
-    except BROKEN_GZIP as error:
-        raise AdapterError(
-            f"the gzip is truncated or damaged ({error})",
-            file=file,
-            remedy="Have it delivered or copied again; nothing was used.",
-        ) from error
+    header = _header(stream, file)
+    chosen = chosen_columns(file, header, wanted, spelling)
+    check(file, header)
+    yield from _batches(stream, file, header, chosen)
 
 
 def _header(stream: BinaryIO, file: str) -> list[str]:
