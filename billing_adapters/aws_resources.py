@@ -1,4 +1,4 @@
-"""What the resource of an AWS line is: a capacity reservation or block, a HyperPod cluster, or anything else.
+"""What the resource of an AWS line is: a capacity reservation or block, a HyperPod cluster, a machine, or anything else.
 
 Computed once for each distinct resource. What follows from it for the line is ``aws_scope``'s.
 """
@@ -15,9 +15,10 @@ from billing_adapters.lines import first_rule, sure
 from billing_adapters.row_batches import RowBatch
 
 KIND, OWN_ID, RESERVATION_ID = "resource_kind", "resource_own_id", "capacity_reservation_id"
-NONE, BLOCK, IN_RESERVATION, CLUSTER, OTHER = "none", "block", "reservation", "cluster", "other"
+NONE, BLOCK, IN_RESERVATION, CLUSTER, MACHINE, OTHER = "none", "block", "reservation", "cluster", "machine", "other"
 
 _RESERVATION = r"(?:^|:)capacity-reservation/(cr-[^/]+)$|^(cr-[0-9a-z]+)$"
+_MACHINE = r"(?:^|/)i-[0-9a-z]+$"
 _CLUSTER = r"^arn:[^:]+:sagemaker:[^:]*:[^:]*:cluster/([^/]+)$"
 
 
@@ -38,6 +39,7 @@ def _of_each(batch: RowBatch, blocks: Sequence[str]) -> Mapping[str, pa.Array]:
         (pc.and_(sure(reserved), known), BLOCK),
         (sure(reserved), IN_RESERVATION),
         (sure(cluster), CLUSTER),
+        (sure(pc.match_substring_regex(resource, _MACHINE)), MACHINE),
         (pc.is_valid(resource), OTHER),
     ]
     ran_in = pc.replace_substring_regex(pc.utf8_lower(batch.text(RAN_IN)), r"^.*/", "")

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from allocation.schemas import TEXT
 from billing_adapters.aws_columns import PARENT
-from billing_adapters.aws_resources import BLOCK, CLUSTER, IN_RESERVATION, KIND, OWN_ID
+from billing_adapters.aws_resources import BLOCK, CLUSTER, IN_RESERVATION, KIND, MACHINE, OWN_ID
 from billing_adapters.base import CapacityBlock
 from billing_adapters.lines import first_rule, one_of, renamed, sure
 from billing_adapters.row_batches import RowBatch
@@ -86,7 +86,7 @@ def scope_rules(batch: RowBatch) -> pa.Array:
 
 def states_machine(batch: RowBatch) -> pa.Array:
     """Lines whose amount is how long the one machine that they name ran."""
-    one_machine = pc.and_(_is_instance(batch), pc.invert(one_of(batch.text(KIND), [CLUSTER])))
+    one_machine = pc.or_(_is_instance(batch), pc.and_(_is_hyperpod(batch), one_of(batch.text(KIND), [MACHINE])))
     hours = pc.and_(plain_hours(batch.text("pricing_unit")), is_usage(batch))
     return pc.and_(pc.and_(one_machine, hours), pc.is_null(scope_rules(batch)))
 
@@ -96,7 +96,7 @@ def pools(batch: RowBatch) -> pa.Array:
     own, kind = batch.text(OWN_ID), batch.text(KIND)
     block = pc.and_(one_of(kind, [BLOCK]), pc.invert(is_usage(batch)))
     cluster = pc.and_(one_of(kind, [CLUSTER]), _is_hyperpod(batch))
-    prefix = first_rule(batch.rows, [(block, "reservation:"), (pc.and_(cluster, is_usage(batch)), "hyperpod:")])
+    prefix = first_rule(batch.rows, [(block, "reservation:"), (cluster, "hyperpod:")])
     return pc.binary_join_element_wise(prefix, own, "")
 
 

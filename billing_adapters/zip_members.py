@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import BinaryIO, cast
 
 from allocation.errors import AdapterError
-from billing_adapters.files import StoredFile, is_data, seekable
+from billing_adapters.files import seekable
 from billing_adapters.row_batches import RowBatch
 
 ReadCsv = Callable[[BinaryIO, str], Iterator[RowBatch]]
@@ -35,8 +35,10 @@ def read_zip(stream: BinaryIO, file: str, read: ReadCsv) -> Iterator[RowBatch]:
 
 
 def _is_csv(info: zipfile.ZipInfo) -> bool:
-    """By name; a folder, a leftover and an empty file are none."""
-    return info.filename.lower().endswith(".csv") and is_data(StoredFile(info.filename, info.file_size, ""))
+    """By name; a folder, an empty file and what an archiver left beside the files are none."""
+    *folders, base = info.filename.split("/")
+    leftover = base.startswith((".", "_")) or "__MACOSX" in folders
+    return base.lower().endswith(".csv") and info.file_size > 0 and not leftover
 
 
 @contextmanager
