@@ -44,7 +44,7 @@ def lines(tmp_path: Path, *rows: dict[str, str], blocks: tuple[CapacityBlock, ..
 
 def test_lines_of_a_capacity_reservation_carry_its_id(tmp_path: Path) -> None:
     unused = {"line_item_resource_id": ARN}
-    rows = (
+    rows: tuple[dict[str, str], ...] = (
         IN_COLUMN,
         {},
         {**unused, "line_item_usage_type": "USW2-UnusedBox:p5.48xlarge"},

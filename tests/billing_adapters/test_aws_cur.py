@@ -54,7 +54,7 @@ def test_a_column_is_known_in_each_spelling(spelling: str, name: str) -> None:
 
 
 def test_the_same_rows_in_three_spellings_are_the_same_lines(tmp_path: Path) -> None:
-    changes = ({}, {"line_item_line_item_type": "Tax", "line_item_resource_id": ""})
+    changes: tuple[dict[str, str], ...] = ({}, {"line_item_line_item_type": "Tax", "line_item_resource_id": ""})
     report = parse_all("aws-cur", write(tmp_path / "a" / "bill.csv", legacy_bytes(*changes)))
     text = legacy_bytes(*changes).decode()
     header, rest = text.split("\n", 1)
