@@ -18,7 +18,9 @@ _CATEGORIES = ("identity", "bill", "line_item", "pricing", "product", "reservati
 
 
 def legacy(name: str) -> str:
-    """``lineItem/ResourceId`` for ``line_item_resource_id``."""
+    """``lineItem/ResourceId`` for ``line_item_resource_id``, and for itself."""
+    if "/" in name:
+        return name
     category = next(c for c in _CATEGORIES if name.startswith(f"{c}_"))
     rest = "".join(word.capitalize() for word in name.removeprefix(f"{category}_").split("_"))
     first, *more = category.split("_")

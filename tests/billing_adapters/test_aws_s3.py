@@ -19,7 +19,7 @@ ROLE = "arn:aws:iam::111122223333:role/bills"
 
 def trees(tmp_path: Path) -> dict[str, Path]:
     """The same rows as a report (with a zip and an older assembly) and as an export."""
-    rows = ({}, {"line_item_unblended_cost": "1.25"})
+    rows: tuple[dict[str, str], ...] = ({}, {"line_item_unblended_cost": "1.25"})
     report = write_report(tmp_path / "report", {"r-1.csv.gz": legacy_bytes(*rows), "r-2.csv.zip": legacy_bytes({})})
     (report / PERIOD / "older").mkdir()
     (report / PERIOD / "older" / "report-Manifest.json").write_bytes(manifest_of(["cur/report/x/older.csv.gz"]))
