@@ -45,7 +45,6 @@ _OPTIONAL = (
     "capacity_reservation_capacity_reservation_status",
     LINE_ID,
     "line_item_availability_zone",
-    "line_item_line_item_description",
     "line_item_operation",
     "line_item_usage_account_id",
     AMOUNT,
