@@ -11,34 +11,19 @@ import pyarrow.compute as pc
 
 from allocation.schemas import TEXT
 from billing_adapters import aws_costs, aws_scope
-from billing_adapters.aws_columns import PARENT, RESERVATION, RESOURCE
+from billing_adapters.aws_columns import PARENT, REPEATED, RESERVATION, RESOURCE
 from billing_adapters.aws_resources import KIND, NONE, OWN_ID
 from billing_adapters.base import BillOptions, CapacityBlock
 from billing_adapters.lines import currencies, one_of
 from billing_adapters.row_batches import RowBatch
 
 STATES_MACHINE = "states_machine"
-_REPEATED = (
-    "bill_payer_account_id",
-    "capacity_reservation_capacity_reservation_status",
-    "line_item_availability_zone",
-    "line_item_currency_code",
-    "line_item_line_item_type",
-    "line_item_operation",
-    "line_item_product_code",
-    "line_item_usage_account_id",
-    "line_item_usage_type",
-    "pricing_unit",
-    "product_instance_type",
-    "product_region",
-    "product_region_code",
-)
 _IN_PRODUCT = ("region", "instance_type")
 
 
 def facts(batch: RowBatch, resources: Mapping[str, pa.Array], options: BillOptions) -> dict[str, pa.Array]:
     """Columns of ``line_items`` by name, and what ``aws_costs`` and the machine's time need beside."""
-    columns = {name: batch.columns[name] for name in _REPEATED if name in batch.columns}
+    columns = {name: batch.columns[name] for name in REPEATED if name in batch.columns}
     columns |= {name: resources[name] for name in (KIND, OWN_ID)} | _of_product(batch)
     columns |= {name: _whether_filled(batch, name) for name in (PARENT, RESERVATION)}
     known = RowBatch(batch.file, batch.first_row, batch.rows, columns, batch.places)

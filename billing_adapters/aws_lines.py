@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from allocation.schemas import TEXT, TIME
-from billing_adapters.aws_columns import AMOUNT, HASHED, LINE_ID, RESOURCE, WANTED, ensure_readable, one_word
+from billing_adapters.aws_columns import AMOUNT, HASHED, LINE_ID, REPEATED, RESOURCE, WANTED, ensure_readable, one_word
 from billing_adapters.aws_costs import line_costs
 from billing_adapters.aws_facts import STATES_MACHINE, facts
 from billing_adapters.aws_resources import BLOCK, KIND, OWN_ID, RESERVATION_ID, resources
@@ -25,7 +25,7 @@ def aws_lines(store: FileStore, options: BillOptions, delivery: Delivery) -> Ite
     """All lines of a delivery, batch by batch (see ``parsed``)."""
     origin = Origin(options, delivery.delivery_id)
     for name in delivery.files:
-        for batch in read_batches(store, name, WANTED, ensure_readable, one_word):
+        for batch in read_batches(store, name, WANTED, ensure_readable, one_word, (*REPEATED, RESOURCE)):
             yield _lines(batch, origin)
 
 

@@ -3,7 +3,7 @@
 A decimal keeps its digits and a double becomes the shortest text that means it, so no amount passes through arithmetic.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ _REMEDY = "Have it delivered or copied again; nothing was used."
 
 
 def read_parquet(
-    stream: BinaryIO, file: str, wanted: Sequence[str], check: HeaderCheck, spelling: Spelling
+    stream: BinaryIO, file: str, wanted: Sequence[str], check: HeaderCheck, spelling: Spelling, repeated: Collection[str]
 ) -> Iterator[RowBatch]:
     """See ``readers.read_batches``. A stream that cannot seek is first laid down on the local disk."""
     with seekable(stream) as source:
@@ -27,10 +27,18 @@ def read_parquet(
             names = whole.schema_arrow.names
             chosen = chosen_columns(file, names, wanted, spelling)
             check(file, names)
-            yield from _batches(whole, file, {name: names[place] for name, place in chosen.items()})
+            included = {name: names[place] for name, place in chosen.items()}
+            texts = [there for name, there in included.items() if name in repeated and _is_text(whole, there)]
+            encoded = pq.ParquetFile(source, metadata=whole.metadata, read_dictionary=texts)
+            yield from _batches(encoded, file, included)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
             problem = " ".join(str(error).split())[:200]
             raise AdapterError(f"the file is truncated or no Parquet ({problem})", file=file, remedy=_REMEDY) from error
+
+
+def _is_text(whole: pq.ParquetFile, name: str) -> bool:
+    kind = whole.schema_arrow.field(name).type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _batches(whole: pq.ParquetFile, file: str, included: dict[str, str]) -> Iterator[RowBatch]:

@@ -1,6 +1,6 @@
 """One file of a delivery into row batches, by the format that its name tells."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from allocation.errors import AdapterError
@@ -12,7 +12,12 @@ from billing_adapters.zip_members import read_zip
 
 
 def read_batches(
-    store: FileStore, name: str, wanted: Sequence[str], check: HeaderCheck, spelling: Spelling = str.lower
+    store: FileStore,
+    name: str,
+    wanted: Sequence[str],
+    check: HeaderCheck,
+    spelling: Spelling = str.lower,
+    repeated: Collection[str] = (),
 ) -> Iterator[RowBatch]:
     """The rows of one file with the wanted columns, in order, in bounded memory.
 
@@ -22,6 +27,7 @@ def read_batches(
         wanted: the columns to read, in the one spelling that the batches have.
         check: asked once for each header.
         spelling: makes the names of ``wanted`` and of the file equal.
+        repeated: those of ``wanted`` whose texts repeat so much that Parquet's own dictionaries are worth keeping.
 
     Raises:
         AdapterError: the file is truncated, ragged, in another encoding, or refused by ``check``.
@@ -30,8 +36,10 @@ def read_batches(
         if name.lower().endswith(".zip"):
             yield from read_zip(stream, name, lambda part, member: read_csv(part, member, wanted, check, spelling))
             return
-        read = read_parquet if name.lower().endswith(".parquet") else read_csv
-        yield from read(stream, name, wanted, check, spelling)
+        if name.lower().endswith(".parquet"):
+            yield from read_parquet(stream, name, wanted, check, spelling, repeated)
+            return
+        yield from read_csv(stream, name, wanted, check, spelling)
 
 
 @contextmanager
