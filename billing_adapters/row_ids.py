@@ -6,6 +6,7 @@ hashed as the file holds them: the bytes of a text, the bits of a number or a ti
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -85,7 +86,7 @@ def _has_bits(kind: pa.DataType) -> bool:
 
 
 @inner
-def _stirred(word: int, value: int, factor: int) -> int:
+def _stirred(word: Any, value: Any, factor: Any) -> Any:  # noqa: ANN401 - unsigned words of 64 bits, which int is not
     """One word of a hash with one more value in it."""
     word = (word ^ value) * factor
     return word ^ (word >> np.uint64(29))

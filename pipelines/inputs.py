@@ -27,7 +27,7 @@ WORDS = {
 
 def inputs_of(settings: Settings, store: TableStore, partition: Partition, owners_id: str) -> dict[str, str]:
     """The marks of what the settings and the store hold now."""
-    money = [[b.kind, b.name, *b.costs, b.currency] for b in settings.billing]
+    money = [b.marks for b in settings.billing]
     kept = {name: _mark(store.commit(name, partition)) for name in ("samples", "nodes", "pods")}
     samples = store.commit("samples", partition)
     counters = _hash(samples.detail.get("counters") if samples else None)

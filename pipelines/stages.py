@@ -197,7 +197,7 @@ def run_id_of(walk: Walk, partition: Partition, bill: DayBill, fetched: Mapping[
     nodes: list[object] = [n.model_dump(mode="json") for c in walk.settings.clusters for n in c.nodes]
     if walk.settings.instance_types:
         nodes.append({name: kind.model_dump(mode="json") for name, kind in walk.settings.instance_types.items()})
-    money = [[b.kind, b.name, *b.costs, b.currency] for b in walk.settings.billing]
+    money = [b.marks for b in walk.settings.billing]
     rules = rules_of(walk.settings)
     text = json.dumps(
         [str(partition), bill.deliveries, money, rules, series, walk.policy.policy_id, owners, nodes, VERSION],
