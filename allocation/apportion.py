@@ -9,15 +9,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from allocation import wide
 from allocation.compiled import inner, kernel
 from allocation.errors import ConservationError
+from allocation.frame_rows import LAST_ORDINAL
 from allocation.shares import Rests, divide, make_rests
 
 Int64 = npt.NDArray[np.int64]
-HOST_BUCKET = "host"
 
 
 class Rows(NamedTuple):
@@ -145,13 +144,12 @@ def apportion(cost_nanos: Int64, first: Int64, last: Int64, usage: pa.Table) -> 
 
 
 def _weights(usage: pa.Table) -> Int64:
-    """Shape (rows, 3, 2): used, overhead and idle weights. Unmeasured weight counts as overhead for the host, else as idle."""
+    """Shape (rows, 3, 2): used, overhead and idle weights. Unmeasured weight is overhead in the host's part, else idle."""
     flat = np.zeros((len(usage), 3, 2), np.int64)
     for at, column in enumerate(("used_byte_ms", "overhead_byte_ms", "idle_byte_ms")):
         flat[:, at, 0], flat[:, at, 1] = wide.from_decimal_column(usage.column(column))
     high, low = wide.from_decimal_column(usage.column("unmeasured_weight"))
-    host = pc.equal(usage.column("bucket"), HOST_BUCKET).to_numpy()
-    place = np.where(host, 1, 2)
+    place = np.where(usage.column("gpu_ordinal").to_numpy() == LAST_ORDINAL, 1, 2)
     rows = np.arange(len(usage))
     some = (high > 0) | (low > 0)
     flat[rows[some], place[some], 0], flat[rows[some], place[some], 1] = high[some], low[some]

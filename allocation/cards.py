@@ -80,7 +80,6 @@ class Terms(NamedTuple):
 
     choice: Choice
     spread_stranded: bool
-    gpu_share_ppb: int
     min_coverage: float
 
 

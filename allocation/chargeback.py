@@ -193,7 +193,7 @@ def team_model(chargeback: pa.Table, run_id: str) -> pa.Table:
 
 
 def reconcile(lines: pa.Table, chargeback: pa.Table, from_ms: int, run_id: str) -> pa.Table:
-    """Each line of the day and what became of it; ``lines`` are those of one cluster, or of none (`_bill`)."""
+    """Each line of the day and what became of it; ``lines`` are one cluster's (or `_bill`'s), a row a line and rule."""
     sums = chargeback.append_column("measured", pc.not_equal(chargeback["bucket"], "unallocated"))
     sums = sums.group_by(["line_item_id", "cost_metric"]).aggregate([("cost", "sum"), ("measured", "max")])
     sums = sums.drop_columns("cost_sum").to_pandas().assign(out_nanos=money.column_nanos(sums["cost_sum"]))
@@ -201,7 +201,7 @@ def reconcile(lines: pa.Table, chargeback: pa.Table, from_ms: int, run_id: str) 
     joined = keys.merge(sums, on=["line_item_id", "cost_metric"], how="left")
     out_of_scope = lines["rule"].is_valid().to_numpy()
     cost_in = lines["day_nanos"].to_numpy()
-    cost_out = joined.out_nanos.astype("Int64").fillna(0).to_numpy(np.int64)
+    cost_out = np.where(out_of_scope, 0, joined.out_nanos.astype("Int64").fillna(0).to_numpy(np.int64))
     measured = joined.measured_max.fillna(False).astype("bool").to_numpy()
     state = np.where(out_of_scope, "out_of_scope", np.where(measured, "allocated", "unallocated"))
     begins_today = pa.array(milliseconds(lines["charge_period_start"]) >= from_ms)
@@ -217,5 +217,5 @@ def reconcile(lines: pa.Table, chargeback: pa.Table, from_ms: int, run_id: str) 
     }
     table = pa.table({name: columns[name] for name in RECONCILIATION.names})
     return conform(table, RECONCILIATION, source="reconcile").sort_by(
-        [("charge_period_start", "ascending"), ("line_item_id", "ascending"), ("cost_metric", "ascending")]
+        [(name, "ascending") for name in ("charge_period_start", "line_item_id", "cost_metric", "rule")]
     )

@@ -42,6 +42,7 @@ class Code(StrEnum):
     CAPACITY_UNKNOWN = "capacity_unknown"
     GPU_INSTANCE_OUTSIDE_CLUSTERS = "gpu_instance_outside_clusters"
     NEGATION_OUT_OF_SCOPE = "negation_out_of_scope"
+    CAPACITY_BLOCK = "capacity_block"
     COARSE_LINE = "coarse_line"
     NODE_NOT_AS_CONFIGURED = "node_not_as_configured"
     NO_LINES = "no_lines"
@@ -63,6 +64,8 @@ class Code(StrEnum):
     MODEL_COUNTERS_MISSING = "model_counters_missing"
     SAMPLES_OUTSIDE_LIFE = "samples_outside_life"
     UNUSED_SETTING = "unused_setting"
+    HOST_NOT_DIVIDED = "host_not_divided"
+    UNUSED_RESERVATION = "unused_reservation"
 
 
 @dataclass(frozen=True)

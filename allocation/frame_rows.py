@@ -70,13 +70,17 @@ class Output(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """One period of one machine, ms; ``expected``: how long the machine should have been there."""
+    """One period of one machine, ms.
+
+    ``expected``: how long the machine should have been there; ``gpu_share_ppb``: the GPUs' part of its price.
+    """
 
     number: int
     machine: int
     start: int
     end: int
     expected: int
+    gpu_share_ppb: int
 
 
 @inner

@@ -55,8 +55,8 @@ def sweep_frame(runs: Runs, topology: Topology, terms: Terms, desk: Board, frame
     if terms.choice.idle == PROPORTIONAL:
         pool_idle(topology, frame, first_row, out)
     total = known_sizes(sizes)[2] + add_missing(topology, frame, sizes, out)
-    if terms.gpu_share_ppb < 10**9:
-        add_host(runs, topology, terms, desk, frame, first_row, total, out)
+    if frame.gpu_share_ppb < 10**9:
+        add_host(runs, topology, desk, frame, first_row, total, out)
 
 
 @kernel
@@ -74,8 +74,8 @@ def _desk(topology: Topology) -> Board:
 
 @kernel
 def sweep_frames(runs: Runs, topology: Topology, terms: Terms, frames: Int64, out: Output) -> None:
-    """All frames; ``frames`` has columns machine, start, end, expected (ms)."""
+    """All frames; ``frames`` has columns machine, start, end, expected (ms), and the GPUs' part of the price (ppb)."""
     desk = _desk(topology)
     for f in range(len(frames)):
-        frame = Frame(f, frames[f, 0], frames[f, 1], frames[f, 2], frames[f, 3])
+        frame = Frame(f, frames[f, 0], frames[f, 1], frames[f, 2], frames[f, 3], frames[f, 4])
         sweep_frame(runs, topology, terms, desk, frame, out)

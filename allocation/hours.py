@@ -49,7 +49,9 @@ def _count(start: int, end: int, from_ms: int, until_ms: int) -> tuple[int, int]
 
 
 @kernel
-def cut(cost: Int64, start: Int64, end: Int64, from_ms: int, until_ms: int) -> tuple[Int64, Int64, Int64, Int64]:
+def cut(
+    cost: Int64, start: Int64, end: Int64, from_ms: int, until_ms: int, longest_ms: int = LONGEST_WHOLE_MS
+) -> tuple[Int64, Int64, Int64, Int64]:
     """The parts of lines that start in ``[from_ms, until_ms)``.
 
     Args:
@@ -58,14 +60,15 @@ def cut(cost: Int64, start: Int64, end: Int64, from_ms: int, until_ms: int) -> t
         end: its end, ms.
         from_ms: start of the run's window, ms.
         until_ms: end of the run's window, ms.
+        longest_ms: how long a line may be to stay whole; 0 cuts each at every clock hour.
 
     Returns:
-        Number of the line, start and end (ms) and nanos of each part, in order of lines and time. A line of at most 25 hours is
-        one part; a longer one is a part for each clock hour.
+        Number of the line, start and end (ms) and nanos of each part, in order of lines and time. A line of at most 25 hours (or
+        what ``longest_ms`` says) is one part; a longer one is a part for each clock hour.
     """
     size = 0
     for k in range(len(cost)):
-        whole = end[k] - start[k] <= LONGEST_WHOLE_MS
+        whole = end[k] - start[k] <= longest_ms
         size += (1 if from_ms <= start[k] < until_ms else 0) if whole else _count(start[k], end[k], from_ms, until_ms)[1]
     line, begins, ends, nanos = (
         np.empty(size, np.int64),
@@ -75,7 +78,7 @@ def cut(cost: Int64, start: Int64, end: Int64, from_ms: int, until_ms: int) -> t
     )
     n = 0
     for k in range(len(cost)):
-        if end[k] - start[k] <= LONGEST_WHOLE_MS:
+        if end[k] - start[k] <= longest_ms:
             if from_ms <= start[k] < until_ms:
                 line[n], begins[n], ends[n], nanos[n] = k, start[k], end[k], cost[k]
                 n += 1

@@ -8,7 +8,6 @@ import numpy.typing as npt
 
 from allocation import wide
 from allocation.board import Board
-from allocation.cards import Terms
 from allocation.compiled import inner
 from allocation.frame_rows import (
     DEVICE_WEIGHT,
@@ -100,16 +99,14 @@ def _missing_row(out: Output, frame: Frame, gpu: int, device: int, ordinal: int,
 
 
 @inner
-def add_host(
-    runs: Runs, topology: Topology, terms: Terms, desk: Board, frame: Frame, first_row: int, total: int, out: Output
-) -> None:
+def add_host(runs: Runs, topology: Topology, desk: Board, frame: Frame, first_row: int, total: int, out: Output) -> None:
     """Leaves a part of the node's price to the host: GPUs weigh K x share, the host what is left of their sum."""
     for r in range(first_row, out.count[0]):
-        out.rows[r, GPU_WEIGHT], out.rows[r, GPU_WEIGHT + 1] = wide.multiply(out.rows[r, GPU_WEIGHT + 1], terms.gpu_share_ppb)
+        out.rows[r, GPU_WEIGHT], out.rows[r, GPU_WEIGHT + 1] = wide.multiply(out.rows[r, GPU_WEIGHT + 1], frame.gpu_share_ppb)
     g0, g1 = topology.gpu_offsets[frame.machine], topology.gpu_offsets[frame.machine + 1]
     s0, s1 = topology.series_offsets[topology.device_offsets[g0]], topology.series_offsets[topology.device_offsets[g1]]
     r = add_row(out, frame, ABSENT, ABSENT, HOST, GPU_SHARE, ABSENT)
     row = out.rows[r]
     row[GPU_ORDINAL], row[DEVICE_WEIGHT + 1], row[UNMEASURED + 1] = LAST_ORDINAL, 1, 1
-    row[GPU_WEIGHT], row[GPU_WEIGHT + 1] = wide.multiply(total, 10**9 - terms.gpu_share_ppb)
+    row[GPU_WEIGHT], row[GPU_WEIGHT + 1] = wide.multiply(total, 10**9 - frame.gpu_share_ppb)
     book_times(runs, topology, desk, s0, s1, frame, row)

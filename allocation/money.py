@@ -12,9 +12,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from allocation import amounts
+
 LARGEST_NANOS = 2**63 - 1
 RESIDUE_SCALE = 30
-PLAIN = r"^[+-]?(\d{1,9}(\.\d{0,9})?|\.\d{1,9})$"
 ANY_NUMBER = r"^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$"
 
 Int64 = npt.NDArray[np.int64]
@@ -86,53 +87,57 @@ class CostError(ValueError):
         super().__init__(problem)
 
 
-def to_nanos(texts: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Cost texts as ``int64`` nanos and ``decimal128(38, 30)`` residues.
-
-    Plain numbers of at most nine digits on each side go by Arrow's decimal cast; the others go one distinct text at a time.
+def to_nanos(values: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Costs as ``int64`` nanos and ``decimal128(38, 30)`` residues; a double means the shortest decimal that reads as it.
 
     Raises:
-        CostError: an empty, unreadable or too large text, with its index.
+        CostError: an empty, unreadable or too large cost, with its index.
     """
-    empty = pc.or_kleene(pc.is_null(texts), pc.equal(pc.utf8_trim_whitespace(texts), ""))
-    if pc.any(empty).as_py():
-        raise CostError(pc.index(empty, True).as_py(), "the cost is empty")
-    texts = pc.utf8_trim_whitespace(texts)
-    plain = pc.match_substring_regex(texts, PLAIN)
-    simple = pc.if_else(plain, texts, "0")
-    nanos = _plain_nanos(simple)
-    residues = np.zeros(len(texts), dtype=object)
-    odd = np.flatnonzero(~plain.to_numpy(zero_copy_only=False))
-    if len(odd):
-        nanos = nanos.copy()
-        _read_odd(texts, odd, nanos, residues)
-    residues[residues == 0] = Decimal(0)
-    return pa.array(nanos), pa.array(residues, pa.decimal128(38, RESIDUE_SCALE))
+    if values.null_count:
+        raise CostError(pc.index(pc.is_null(values), True).as_py(), "the cost is empty")
+    nanos = np.empty(len(values), np.int64)
+    words = np.zeros((len(values), 2), np.int64)
+    odd = np.empty(len(values), np.bool_)
+    if pa.types.is_floating(values.type):
+        amounts.of_doubles(values.cast(pa.float64()).to_numpy(), nanos, words, odd)
+        left = np.flatnonzero(odd)
+        if len(left):
+            _put_texts(left, values.take(pa.array(left)).cast(pa.string()), nanos, words)
+    else:
+        _put_texts(np.arange(len(values)), values.cast(pa.string()), nanos, words)
+    residues = pa.Array.from_buffers(pa.decimal128(38, RESIDUE_SCALE), len(values), [None, pa.py_buffer(words)])
+    return pa.array(nanos), residues
 
 
-def _plain_nanos(texts: pa.Array) -> Int64:
-    amounts = pc.cast(texts, pa.decimal128(18, 9))
-    words = np.frombuffer(amounts.buffers()[1], dtype=np.int64)
-    start = amounts.offset * 2
-    low: Int64 = words[start : start + 2 * len(amounts) : 2]
-    return low
-
-
-def _read_odd(texts: pa.Array, odd: npt.NDArray[np.intp], nanos: Int64, residues: npt.NDArray[np.object_]) -> None:
-    encoded = texts.take(pa.array(odd)).dictionary_encode()
+def _put_texts(places: npt.NDArray[np.intp], texts: pa.Array, nanos: Int64, words: Int64) -> None:
+    """Writes what the texts mean to their places: compiled where they are plain, else one distinct text at a time."""
+    offsets, data = text_buffers(texts)
+    plain, finer = np.empty(len(texts), np.int64), np.zeros((len(texts), 2), np.int64)
+    odd = np.empty(len(texts), np.bool_)
+    amounts.of_texts(offsets, data, plain, finer, odd)
+    nanos[places], words[places] = plain, finer
+    left = np.flatnonzero(odd)
+    if not len(left):
+        return
+    encoded = texts.take(pa.array(left)).dictionary_encode()
     codes = encoded.indices.to_numpy()
+    values, residues = np.empty(len(encoded.dictionary), np.int64), np.empty(len(encoded.dictionary), object)
     for code, text in enumerate(encoded.dictionary.to_pylist()):
-        where = odd[codes == code] if len(encoded.dictionary) < 64 else None
         try:
-            value, residue = parse_cost(text)
+            values[code], residues[code] = parse_cost(text)
         except ValueError as error:
-            raise CostError(int(odd[np.flatnonzero(codes == code)[0]]), str(error)) from error
-        if where is not None:
-            nanos[where], residues[where] = value, residue
-    if len(encoded.dictionary) >= 64:
-        parsed = [parse_cost(text) for text in encoded.dictionary.to_pylist()]
-        nanos[odd] = np.array([p[0] for p in parsed], dtype=np.int64)[codes]
-        residues[odd] = np.array([p[1] for p in parsed], dtype=object)[codes]
+            problem = str(error) if text.strip() else "the cost is empty"
+            raise CostError(int(places[left[np.flatnonzero(codes == code)[0]]]), problem) from error
+    cut = pa.array(residues, pa.decimal128(38, RESIDUE_SCALE))
+    nanos[places[left]] = values[codes]
+    words[places[left]] = np.frombuffer(cut.buffers()[1], np.int64).reshape(-1, 2)[codes]
+
+
+def text_buffers(texts: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
+    """The offsets and the bytes of texts without nulls."""
+    _, offsets, data = texts.buffers()
+    places = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1] if offsets else np.zeros(1, np.int32)
+    return places, np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
 
 
 def nanos_column(nanos: Int64) -> pa.Array:

@@ -20,8 +20,9 @@ _BY_REASON = {
     Code.GPU_WITHOUT_METRICS: "gpu_without_metrics",
     Code.NODE_WITHOUT_METRICS: "node_without_metrics",
     Code.LOW_COVERAGE: "unknown_time",
+    Code.HOST_NOT_DIVIDED: "gpu_share",
 }
-"""What is unallocated for this reason."""
+"""What a bucket holds for this reason."""
 _USED = {Code.OVER_CAPACITY, Code.REPEATED_DEVICE_VALUES, Code.POD_MEMORY_NOT_MAPPED}
 """The memory's own price: how it is shared among the holders is in doubt."""
 _OVERHEAD = {Code.RESERVE_JUMPS}

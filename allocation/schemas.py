@@ -213,6 +213,8 @@ NODES = Table(
         ),
         _n("gpu_product", TEXT, "GPU model by the node's labels"),
         _n("gpu_replicas", pa.int64(), "as how many the device plugin offers one GPU, by the node's labels"),
+        _n("allocatable_cpu_milli", pa.int64(), "CPU that pods can have, only with `host: by_requests`", "millicores"),
+        _n("allocatable_memory_bytes", pa.int64(), "memory that pods can have, only with `host: by_requests`", "bytes"),
         _n("sharing_strategy", TEXT, "time-slicing or mps, by the node's labels"),
         _n("mig_strategy", TEXT, "none, single or mixed, by the node's labels"),
     ),
@@ -236,6 +238,8 @@ PODS = Table(
         _n("workload_name", TEXT, "name of the topmost known owner"),
         _c("gpu_requests", pa.map_(TEXT, pa.float64()), "requests of accelerator resources over all containers, as spelt there"),
         _n("requested_gpus", pa.float64(), "GPUs, MIG instances and replicas requested; memory and cores do not count"),
+        _n("requested_cpu_milli", pa.int64(), "CPU requested, only with `host: by_requests`", "millicores"),
+        _n("requested_memory_bytes", pa.int64(), "memory requested, only with `host: by_requests`", "bytes"),
         _n("declared_memory_bytes", pa.int64(), "GPU memory per device that the pod declares", "bytes"),
         _n("declared_fraction", pa.float64(), "part of a GPU that the pod declares"),
         _n("gpu_group", TEXT, "the scheduler's name for the pods that share a device"),
@@ -358,7 +362,8 @@ TEAM_MODEL = Table(
 
 RECONCILIATION = Table(
     "reconciliation",
-    "one line item of the bill and what became of it this day",
+    "one line item of the bill and what became of it this day in one cluster, or in none: a line of several machines has a row "
+    "in each of theirs",
     (
         _c("provider", TEXT, "provider"),
         _c("billing_account", TEXT, "payer"),
@@ -369,9 +374,9 @@ RECONCILIATION = Table(
         _c("cost_metric", TEXT, "which money"),
         _c("currency", TEXT, "ISO 4217"),
         _c("line_cost", MONEY, "the whole line's cost", "currency"),
-        _c("cost_in", MONEY, "the part of it that belongs to this day", "currency"),
+        _c("cost_in", MONEY, "the part of it that belongs to this day and cluster", "currency"),
         _c("cost_out", MONEY, "what stands in chargeback", "currency"),
-        _c("rounding", RESIDUE, "what lies beyond nine decimals, on the line's first day", "currency"),
+        _c("rounding", RESIDUE, "what lies beyond nine decimals, on the line's first day in the first of its rows", "currency"),
         _c("difference", MONEY, "cost_in - cost_out where the line is in scope: always 0", "currency"),
         _c("state", TEXT, "allocated, unallocated (no pod and no measured bucket got any of it) or out_of_scope"),
         _n("rule", TEXT, "what put it out of scope"),
@@ -382,7 +387,7 @@ RECONCILIATION = Table(
         _c("source_row", pa.int64(), "row in that file"),
         _c("run_id", TEXT, "hash of all that the figures depend on"),
     ),
-    ("line_item_id", "cost_metric"),
+    ("line_item_id", "cost_metric", "rule"),
 )
 
 FINDINGS = Table(

@@ -1,9 +1,9 @@
-"""Which lines of a day are split, on which node, and which stand outside and why; decided once over all clusters.
+"""Which lines of a day are split, on which nodes, and which stand outside and why; decided once over all clusters.
 
-Rules R14-R16, R19, R38, R46.
+Here belongs the day as a whole. Whose a line is stands in ``machines``, lines that several machines pay for in ``pooled`` and
+``spread``, what a configuration overrules in ``scope_rules``. Rules R14-R16, R38, R46, R47.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -13,24 +13,25 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from allocation import hours, money, times
-from allocation.errors import ChargebackError
-from allocation.findings import Code, Finding, Severity
-from allocation.schemas import BILL_CLUSTER
+from allocation import money, times
+from allocation.findings import Finding
+from allocation.line_parts import PARTS, cut_lines
+from allocation.machines import homes_of, machines_of
+from allocation.policy import UnattributedPolicy
+from allocation.pooled import is_pooled, pooled_parts
+from allocation.scope_findings import noticed
+from allocation.spread import is_spread, spread_parts
 
 Int64 = npt.NDArray[np.int64]
-GPU_FAMILIES = re.compile(
-    r"^(ml\.)?(p[2-9]\w*|g[3-9]\w*|gr6\w*|inf\d\w*|trn\d\w*|dl1)[-.]|^(a2|a3|a4|a4x|g2|g4)-|^Standard_N[CDV]"
-)
-"""Instance families that carry accelerators, for types that no catalogue knows. Source: the clouds' own lists."""
 
 
 @dataclass(frozen=True)
 class DayLines:
     """The lines of one day.
 
-    ``lines``: their rows of ``line_items`` with ``cluster``, ``rule`` (null: split), ``node``, ``node_id``, ``day_nanos``.
-    ``parts``: what is split: ``line`` (row of ``lines``), ``node_key``, ``start_ms``, ``end_ms``, ``nanos``, ``cluster``.
+    ``lines``: their rows of ``line_items`` with ``cluster``, ``rule`` (null: split), ``node``, ``node_id`` (null where several
+    machines pay), ``day_nanos``: one row a line, cluster and rule, with the money of that home. ``parts``: what is split:
+    ``line`` (row of ``lines``), ``node_key``, ``start_ms``, ``end_ms``, ``nanos``, ``cluster``.
     """
 
     lines: pa.Table
@@ -39,7 +40,12 @@ class DayLines:
 
 
 def day_lines(
-    lines: pa.Table, nodes: Mapping[str, pd.DataFrame], from_ms: int, until_ms: int, overruled: Mapping[str, str] | None = None
+    lines: pa.Table,
+    nodes: Mapping[str, pd.DataFrame],
+    from_ms: int,
+    until_ms: int,
+    overruled: Mapping[str, str] | None = None,
+    unattributed: UnattributedPolicy = "out_of_scope",
 ) -> DayLines:
     """Cuts lines to the window and decides where each belongs.
 
@@ -49,66 +55,60 @@ def day_lines(
         from_ms: UTC midnight that starts the window.
         until_ms: UTC midnight that ends it.
         overruled: machines (keys) that were named for a node beside another one that is believed, with the node's name.
+        unattributed: whether discounts and taxes without a resource are spread (R47).
 
     Raises:
         ChargebackError: two clusters claim one machine.
     """
-    start, end = times.milliseconds(lines["charge_period_start"]), times.milliseconds(lines["charge_period_end"])
-    line, begins, ends, nanos = hours.cut(lines["cost_nanos"].to_numpy(), start, end, from_ms, until_ms)
-    kept, number = np.unique(line, return_inverse=True)
-    lines = lines.take(pa.array(kept))
     overruled = overruled or {}
-    homes = _homes(lines, nodes, overruled)
-    parts = pd.DataFrame({"line": number, "start_ms": begins, "end_ms": ends, "nanos": nanos})
-    day = np.zeros(len(kept), np.int64)
-    np.add.at(day, number, nanos)
-    for name in ("cluster", "rule", "node", "node_id"):
-        lines = lines.append_column(name, pa.array(homes[name], pa.string(), from_pandas=True))
-    lines = lines.append_column("day_nanos", pa.array(day))
-    in_scope = homes.rule.isna().to_numpy()
-    parts = parts[in_scope[parts.line]]
-    parts = parts.assign(node_key=homes.node_key.to_numpy()[parts.line], cluster=homes.cluster.to_numpy()[parts.line])
-    findings = (*_findings(lines, in_scope, from_ms, until_ms), *_contradicted(lines, overruled, from_ms, until_ms))
-    return DayLines(lines, parts.reset_index(drop=True), findings)
+    machines = machines_of(nodes)
+    homes = homes_of(lines, machines, overruled)
+    pooled = is_pooled(lines, homes)
+    spread = is_spread(lines, homes) & ~pooled & (unattributed == "spread")
+    alone = np.flatnonzero(~pooled & ~spread)
+    shared = pooled_parts(lines, np.flatnonzero(pooled), machines, from_ms, until_ms)
+    parts = [_at_home(cut_lines(lines, alone, from_ms, until_ms), homes), shared]
+    if spread.any():
+        named = alone[homes.rule.isna().to_numpy()[alone]]
+        gpu = pd.concat([_at_home(cut_lines(lines, named, from_ms, until_ms, 0), homes), shared[shared.rule.isna()]])
+        parts.append(spread_parts(lines, np.flatnonzero(spread), gpu, from_ms, until_ms))
+    placed = pd.concat(parts, ignore_index=True).sort_values("line", kind="stable", ignore_index=True)
+    rows, number = _rows(lines, placed, homes, pooled | spread)
+    split = placed.rule.isna().to_numpy(np.bool_)
+    told = placed.assign(line=number)[split].drop(columns="rule").reset_index(drop=True)
+    return DayLines(rows, told, noticed(rows, overruled, (times.from_ms(from_ms), times.from_ms(until_ms))))
 
 
-def _claims(nodes: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Which cluster and node each machine belongs to; one row a machine."""
-    columns = ["node_key", "node", "node_id", "instance_type", "gpus", "configured", "gpu_resources", "has_series"]
-    claims = pd.concat([table.assign(cluster=name) for name, table in nodes.items()], ignore_index=True)[[*columns, "cluster"]]
-    shared = claims.drop_duplicates(["node_key", "cluster"]).groupby("node_key").cluster.agg(sorted)
-    shared = shared[shared.map(len) > 1]
-    if len(shared):
-        key, names = shared.index[0], shared.iloc[0]
-        raise ChargebackError(
-            f"the machine {key!r} is a node of the clusters {' and '.join(names)}; its cost would be charged twice. "
-            "Take it out of one of them (nodes: or the series' match labels)"
-        )
-    return claims.drop_duplicates("node_key")
+def _at_home(cuts: pd.DataFrame, homes: pd.DataFrame) -> pd.DataFrame:
+    """Parts of lines that have one home each."""
+    there = homes[["node_key", "cluster", "rule"]].iloc[cuts.line].astype("object").reset_index(drop=True)
+    return pd.concat([cuts, there], axis=1)[list(PARTS)]
 
 
-def _homes(lines: pa.Table, nodes: Mapping[str, pd.DataFrame], overruled: Mapping[str, str]) -> pd.DataFrame:
-    """Cluster, node and rule of each line."""
-    wanted = pd.DataFrame({name: lines[name].to_pandas() for name in ("node_key", "scope_rule", "instance_type")})
-    claims = _claims(nodes).rename(columns={"instance_type": "known_type"})
-    homes = wanted.merge(claims, on="node_key", how="left")
-    found = homes.cluster.notna()
-    kind = homes.known_type.astype("object").where(homes.known_type.notna(), homes.instance_type)
-    without_gpu = found & ~_has_gpu(homes, kind)
-    rule = homes.scope_rule.astype("object").where(homes.scope_rule.notna(), None)
-    rule = rule.mask(rule.isna() & homes.node_key.isna(), "no_resource")
-    rule = rule.mask(rule.isna() & ~found & homes.node_key.isin(list(overruled)), "node_contradicted")
-    rule = rule.mask(rule.isna() & ~found, "not_a_node").mask(rule.isna() & without_gpu, "node_without_gpu")
-    return homes.assign(cluster=homes.cluster.where(found, BILL_CLUSTER), rule=rule)
+def _rows(lines: pa.Table, placed: pd.DataFrame, homes: pd.DataFrame, shared: npt.NDArray[np.bool_]) -> tuple[pa.Table, Int64]:
+    """One row of ``lines`` a line, cluster and rule, with its money of the day; and each part's row.
 
-
-def _has_gpu(homes: pd.DataFrame, kind: "pd.Series[str]") -> "pd.Series[bool]":
-    """A node is a GPU node unless Kubernetes or its instance type says otherwise; a configured one always is."""
-    told = homes.gpu_resources.notna()
-    by_type = kind.isna() | kind.astype("str").str.match(GPU_FAMILIES.pattern)
-    by_capacity = homes.gpu_resources.fillna(0).astype("int64") > 0
-    shown = homes.configured.fillna(False).astype("bool") | homes.has_series.fillna(False).astype("bool")
-    return shown | by_capacity | homes.gpus.notna() | (by_type & ~told)
+    What rounding cut of a line stands on the first of its rows only, so that it counts once.
+    """
+    keys = placed[["line", "cluster", "rule"]].fillna({"rule": ""})
+    number = keys.groupby(["line", "cluster", "rule"], sort=True).ngroup().to_numpy(np.int64)
+    _, first = np.unique(number, return_index=True)
+    whose = placed.iloc[first]
+    line = whose.line.to_numpy(np.int64)
+    rows = lines.take(pa.array(line))
+    several = pd.Series(shared[line])
+    for name in ("cluster", "rule"):
+        rows = rows.append_column(name, pa.array(whose[name].to_numpy(object), pa.string(), from_pandas=True))
+    for name in ("node", "node_id"):
+        told = homes[name].astype("object").iloc[line].reset_index(drop=True).mask(several)
+        rows = rows.append_column(name, pa.array(told, pa.string(), from_pandas=True))
+    day = np.zeros(len(line), np.int64)
+    np.add.at(day, number, placed.nanos.to_numpy(np.int64))
+    once = pa.array(np.diff(line, prepend=-1) != 0)
+    place = rows.schema.get_field_index("cost_residue")
+    residue = pc.if_else(once, rows["cost_residue"], money.NO_RESIDUE)
+    rows = rows.set_column(place, rows.schema.field(place), residue)
+    return rows.append_column("day_nanos", pa.array(day)), number
 
 
 def _lengths(lines: pa.Table) -> Int64:
@@ -119,12 +119,13 @@ def _lengths(lines: pa.Table) -> Int64:
 def expected_ms(parts: pd.DataFrame, lines: pa.Table, nodes: pd.DataFrame) -> pd.DataFrame:
     """One row a frame: ``node_key``, ``start_ms``, ``end_ms``, ``expected_ms`` (R16).
 
-    The machine time that a usage line of that very period states, else the node's life in the inventory, else the period.
+    The machine time that a usage line of that machine and period states, else the node's life in the inventory, else the period.
     """
     stated = lines["machine_ms"].to_pandas().to_numpy(np.float64, na_value=np.nan)[parts.line]
+    own = lines["node_key"].to_pandas().astype("object").to_numpy()[parts.line] == parts.node_key.to_numpy()
     length = (parts.end_ms - parts.start_ms).to_numpy(np.int64)
     whole = _lengths(lines)[parts.line] == length
-    table = parts.assign(stated=np.where(whole, stated, np.nan))
+    table = parts.assign(stated=np.where(whole & own, stated, np.nan))
     frames = table.groupby(["node_key", "start_ms", "end_ms"], as_index=False).agg(stated=("stated", "max"))
     seen = (
         nodes[nodes.seen_from_ms.notna()]
@@ -137,47 +138,3 @@ def expected_ms(parts: pd.DataFrame, lines: pa.Table, nodes: pd.DataFrame) -> pd
     life = life.where(life > 0, period)
     frames["expected_ms"] = frames.stated.fillna(life).fillna(period).astype("int64")
     return frames[["node_key", "start_ms", "end_ms", "expected_ms"]]
-
-
-def _findings(lines: pa.Table, in_scope: npt.NDArray[np.bool_], from_ms: int, until_ms: int) -> list[Finding]:
-    period = (times.from_ms(from_ms), times.from_ms(until_ms))
-    found = []
-    coarse = in_scope & (_lengths(lines) > hours.LONGEST_WHOLE_MS)
-    if coarse.any():
-        cost = money.sum_nanos(lines["day_nanos"].to_numpy()[coarse])
-        evidence = "lines of nodes are longer than 25 hours and were cut into equal hours; export by the hour"
-        found.append(Finding(Code.COARSE_LINE, Severity.WARNING, "bill", evidence, period, int(coarse.sum()), cost))
-    gpu_type = pc.fill_null(pc.match_substring_regex(lines["instance_type"], GPU_FAMILIES.pattern), False)
-    outside = lines.filter(pc.and_(pc.fill_null(pc.equal(lines["rule"], "not_a_node"), False), gpu_type))
-    costs = outside.append_column("cost", money.nanos_column(outside["day_nanos"].to_numpy())).group_by(
-        ["resource_id", "currency"]
-    )
-    sums = costs.aggregate([("cost", "sum"), ("cost", "count")]).sort_by("resource_id")
-    evidence = "a GPU instance on the bill is no node of any configured cluster; add its cluster, or its id to nodes:"
-    for row in sums.to_pylist():
-        cost = money.decimal_to_nanos(row["cost_sum"])
-        code, subject = Code.GPU_INSTANCE_OUTSIDE_CLUSTERS, str(row["resource_id"])
-        found.append(Finding(code, Severity.WARNING, subject, evidence, period, row["cost_count"], cost, row["currency"]))
-    return found
-
-
-def _contradicted(lines: pa.Table, overruled: Mapping[str, str], from_ms: int, until_ms: int) -> list[Finding]:
-    """A finding for each machine whose lines stand outside because another machine was believed to be its node."""
-    outside = lines.filter(pc.fill_null(pc.equal(lines["rule"], "node_contradicted"), False))
-    costs = outside.append_column("cost", money.nanos_column(outside["day_nanos"].to_numpy()))
-    sums = costs.group_by(["node_key", "currency"]).aggregate([("cost", "sum"), ("cost", "count")]).sort_by("node_key")
-    period = (times.from_ms(from_ms), times.from_ms(until_ms))
-    return [
-        Finding(
-            Code.CONTRADICTING_INVENTORY,
-            Severity.WARNING,
-            overruled[row["node_key"]],
-            f"the bill has lines of {row['node_key']}, which was named for this node while another machine was, and that one is "
-            "believed; the lines are out of scope, rule `node_contradicted`",
-            period,
-            row["cost_count"],
-            money.decimal_to_nanos(row["cost_sum"]),
-            row["currency"],
-        )
-        for row in sums.to_pylist()
-    ]

@@ -14,6 +14,7 @@ from allocation.findings import Code, Finding, Severity
 from allocation.frame_rows import Output, keep_rows, ordered
 from allocation.frames import sweep_frames
 from allocation.held import held
+from allocation.host import by_requests
 from allocation.instant import ABSENT
 from allocation.noticed import notice
 from allocation.policy import Policy
@@ -41,7 +42,7 @@ class Measured:
 def terms_of(policy: Policy) -> Terms:
     """The policy in the kernel's numbers."""
     choice = Choice(_POLICIES[policy.overhead], _POLICIES[policy.idle])
-    return Terms(choice, policy.stranded == "spread", policy.gpu_share_ppb, policy.min_coverage)
+    return Terms(choice, policy.stranded == "spread", policy.min_coverage)
 
 
 def measure(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, periods: pd.DataFrame, policy: Policy) -> Measured:
@@ -52,7 +53,7 @@ def measure(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, periods:
         nodes: table ``nodes`` with ``from_ms``, ``until_ms``.
         pods: table ``pods``, one row a pod, with ``seen_ms``, ``started_ms``, ``ended_ms``, and what each asked for (``lives``).
         periods: one row a frame: ``node_key``, ``start_ms``, ``end_ms``, ``expected_ms``, distinct.
-        policy: the method's choices.
+        policy: the method's choices; with ``host: by_requests`` nodes and pods have the columns that ``host`` asks for.
     """
     known = held(samples, nodes, pods, sorted(set(periods.node_key)), policy)
     shard, runs = known.shard, known.runs
@@ -60,12 +61,23 @@ def measure(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, periods:
     periods = periods.sort_values(["node_key", "start_ms", "end_ms"], ignore_index=True).assign(
         machine=lambda d: d.node_key.map(number)
     )
-    wanted = periods[["machine", "start_ms", "end_ms", "expected_ms"]].to_numpy(np.int64)
+    wanted = frames_of(periods, shard.machines, policy)
     out = space(shard, wanted, policy)
     sweep_frames(runs, shard.topology, terms_of(policy), wanted, out)
     rows, notes = in_order(out), out.notes[: out.count[1]]
     findings = (*_findings(notes, periods, shard), *notice(known, periods, policy))
-    return Measured(table_of(rows, periods, shard), findings)
+    table = table_of(rows, periods, shard)
+    if policy.host == "separate":
+        return Measured(table, findings)
+    table, told = by_requests(table, nodes, pods, periods, policy.max_hold_ms)
+    return Measured(table, (*findings, *told))
+
+
+def frames_of(periods: pd.DataFrame, machines: pd.DataFrame, policy: Policy) -> Int64:
+    """The frames as the kernel reads them (see ``sweep_frames``); ``periods`` has ``machine``, a row of ``machines``."""
+    share = np.array([policy.share_of(kind) for kind in machines.instance_type], np.int64)
+    wanted = periods[["machine", "start_ms", "end_ms", "expected_ms"]].to_numpy(np.int64)
+    return np.column_stack((wanted, share[wanted[:, 0]]))
 
 
 def space(shard: Shard, wanted: Int64, policy: Policy) -> Output:

@@ -83,7 +83,7 @@ def walk(work: Work) -> Times:
     shard = build(pieces_of(work.samples, work.nodes, work.pods, machines), machines, POLICY)
     number = pd.Series(np.arange(len(shard.machines)), index=shard.machines.node_key)
     periods = work.periods.assign(machine=work.periods.node_key.map(number))
-    wanted = periods[["machine", "start_ms", "end_ms", "expected_ms"]].to_numpy(np.int64)
+    wanted = usage.frames_of(periods, shard.machines, POLICY)
     marks.append(time.perf_counter())
     runs = hold(shard.offsets, shard.ts, shard.values, shard.reports, shard.alive, POLICY.max_hold_ms, POLICY.max_gap_ms)
     marks.append(time.perf_counter())

@@ -1,99 +1,68 @@
-"""What a line of AWS CUR costs by each metric: one rule per type of line, row by row.
+"""What a line of an AWS bill costs by each metric: one rule per type of line, row by row.
 
 ``billed`` is unblended, net of private discounts where the row says so. ``effective`` spreads commitments over the
 usage that they cover: negations, upfront fees and reservation fees become 0, recurring fees what was left unused.
 ``list`` is the public on-demand price of usage.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from billing_adapters.aws_scope import COMMITTED_LINES, USAGE_LINES, is_split_copy
+from allocation.errors import AdapterError
+from billing_adapters.aws_columns import (
+    COMMITTED_SO_FAR,
+    LIST,
+    NET_PLAN,
+    NET_RESERVED,
+    NET_UNBLENDED,
+    NET_UNUSED_RECURRING,
+    NET_UNUSED_UPFRONT,
+    PLAN,
+    RESERVATION,
+    RESERVED,
+    UNBLENDED,
+    UNUSED_RECURRING,
+    UNUSED_UPFRONT,
+    USED_SO_FAR,
+)
+from billing_adapters.aws_resources import BLOCK, IN_RESERVATION, KIND
+from billing_adapters.aws_scope import COMMITTED_LINES, is_split_copy, is_usage, line_types
 from billing_adapters.lines import Cost, money, one_of
 from billing_adapters.row_batches import RowBatch
 
 METRICS = ("billed", "effective", "list")
-UNBLENDED = "line_item_unblended_cost"
-_NET_UNBLENDED = "line_item_net_unblended_cost"
-_LIST = "pricing_public_on_demand_cost"
-_PLAN = "savings_plan_savings_plan_effective_cost"
-_NET_PLAN = "savings_plan_net_savings_plan_effective_cost"
-_RESERVED = "reservation_effective_cost"
-_NET_RESERVED = "reservation_net_effective_cost"
-_COMMITTED_SO_FAR = "savings_plan_total_commitment_to_date"
-_USED_SO_FAR = "savings_plan_used_commitment"
-_UNUSED_UPFRONT = "reservation_unused_amortized_upfront_fee_for_billing_period"
-_NET_UNUSED_UPFRONT = "reservation_net_unused_amortized_upfront_fee_for_billing_period"
-_UNUSED_RECURRING = "reservation_unused_recurring_fee"
-_NET_UNUSED_RECURRING = "reservation_net_unused_recurring_fee"
-_RESERVATION = ("reservation_reservation_a_r_n", "reservation_reservation_arn")
-COST_COLUMNS = (
-    UNBLENDED, _NET_UNBLENDED, _LIST, _PLAN, _NET_PLAN, _RESERVED, _NET_RESERVED, _COMMITTED_SO_FAR, _USED_SO_FAR,
-    _UNUSED_UPFRONT, _NET_UNUSED_UPFRONT, _UNUSED_RECURRING, _NET_UNUSED_RECURRING, *_RESERVATION,
-)  # fmt: skip
+_USAGE, _COPY, _EFFECTIVE = "is_usage", "is_split_copy", "effective_by"
+_UNBLENDED, _ZERO, _PLAN, _RESERVED, _PLAN_FEE, _RESERVATION_FEE = range(6)
 
 _HALF_NANO = pa.scalar("0.0000000005").cast(pa.decimal128(37, 30))
 _NANO = pa.scalar("0.000000001").cast(pa.decimal128(37, 30))
 
 
-def line_costs(batch: RowBatch, metric: str) -> Cost:
-    """What each row costs under one metric; a row that does not say its cost ends the run."""
-    if metric == "billed":
-        return money(batch, _or_zero(batch, _unblended(batch)), UNBLENDED)
-    if metric == "list":
-        usage = one_of(_line_type(batch), USAGE_LINES)
-        return money(batch, _or_zero(batch, pc.if_else(usage, batch.text(_LIST), "0")), _LIST)
-    return _effective(batch)
-
-
-def _line_type(batch: RowBatch) -> pa.Array:
-    return batch.text("line_item_line_item_type")
-
-
-def _unblended(batch: RowBatch) -> pa.Array:
-    return pc.coalesce(batch.text(_NET_UNBLENDED), batch.text(UNBLENDED))
-
-
-def _or_zero(batch: RowBatch, texts: pa.Array) -> pa.Array:
-    """A split copy repeats another row's cost in columns of its own; where it has none here, that is 0 and no gap."""
-    return pc.if_else(pc.and_(pc.is_null(texts), is_split_copy(batch)), "0", texts)
-
-
-def _effective(batch: RowBatch) -> Cost:
-    """The amortised cost by type of line; the waste of fees is a sum or a difference of two columns."""
-    line_type = _line_type(batch)
-    plan = pc.coalesce(batch.text(_NET_PLAN), batch.text(_PLAN))
-    reserved = pc.coalesce(batch.text(_NET_RESERVED), batch.text(_RESERVED))
-    _ensure_covered(batch, plan, reserved)
-    first = _waste_terms(batch)[0]
-    texts = pc.if_else(_is_spread(batch), "0", _unblended(batch))
-    texts = pc.if_else(one_of(line_type, COMMITTED_LINES[:1]), plan, texts)
-    texts = pc.if_else(one_of(line_type, COMMITTED_LINES[1:]), reserved, texts)
-    texts = pc.if_else(_is_fee(batch), first, texts)
-    costs = money(batch, _or_zero(batch, texts), f"effective cost ({UNBLENDED} for this type of line)")
-    return _with_second_term(batch, costs) if pc.any(_is_fee(batch)).as_py() else costs
-
-
-def _ensure_covered(batch: RowBatch, plan: pa.Array, reserved: pa.Array) -> None:
-    line_type, kept = _line_type(batch), pc.invert(is_split_copy(batch))
-    for name, cost, column in zip(COMMITTED_LINES, (plan, reserved), (_PLAN, _RESERVED), strict=True):
-        lacking = pc.and_(pc.and_(one_of(line_type, [name]), pc.is_null(cost)), kept)
-        if pc.any(lacking).as_py():
-            index = pc.index(lacking, True).as_py()
-            raise batch.error(
-                index, f"a {name} line has no effective cost ({column})", "Export that column, or use `cost: billed`."
-            )
-
-
-def _is_fee(batch: RowBatch) -> pa.Array:
-    return one_of(_line_type(batch), ["SavingsPlanRecurringFee", "RIFee"])
+def kinds_of_cost(batch: RowBatch) -> dict[str, pa.Array]:
+    """By which rule each row's cost is found, by its repeated values."""
+    line_type = line_types(batch)
+    plan, reserved = ([name] for name in COMMITTED_LINES)
+    rules = [
+        (_is_spread(batch), _ZERO),
+        (one_of(line_type, plan), _PLAN),
+        (one_of(line_type, reserved), _RESERVED),
+        (one_of(line_type, ["SavingsPlanRecurringFee"]), _PLAN_FEE),
+        (one_of(line_type, ["RIFee"]), _RESERVATION_FEE),
+    ]
+    effective = pa.repeat(pa.scalar(_UNBLENDED, pa.int8()), batch.rows)
+    for mask, rule in rules:
+        effective = pc.if_else(mask, pa.scalar(rule, pa.int8()), effective)
+    return {_USAGE: is_usage(batch), _COPY: is_split_copy(batch), _EFFECTIVE: effective}
 
 
 def _is_spread(batch: RowBatch) -> pa.Array:
     """Lines whose money stands, spread, on the usage that it paid for."""
-    line_type = _line_type(batch)
-    reservation = pc.is_valid(pc.coalesce(*[batch.text(name) for name in _RESERVATION]))
+    line_type = line_types(batch)
+    of_capacity = one_of(batch.text(KIND), [BLOCK, IN_RESERVATION])
+    reservation = pc.and_(pc.is_valid(batch.text(RESERVATION)), pc.invert(of_capacity))
     plan_product = one_of(batch.text("line_item_product_code"), ["ComputeSavingsPlans"])
     always = one_of(line_type, ["SavingsPlanNegation", "SavingsPlanUpfrontFee"])
     bought = pc.and_(one_of(line_type, ["Fee"]), reservation)
@@ -101,22 +70,94 @@ def _is_spread(batch: RowBatch) -> pa.Array:
     return pc.or_(pc.or_(always, bought), returned)
 
 
-def _waste_terms(batch: RowBatch) -> tuple[pa.Array, pa.Array]:
+def line_costs(batch: RowBatch, kinds: Mapping[str, pa.Array], metric: str) -> Cost:
+    """What each row costs under one metric; a row that does not say its cost ends the run.
+
+    Args:
+        batch: all rows.
+        kinds: what ``kinds_of_cost`` says of each.
+        metric: billed, effective or list.
+    """
+    if metric == "billed":
+        net, unblended = batch.amounts(NET_UNBLENDED, UNBLENDED).values()
+        return _money(batch, kinds, pc.coalesce(net, unblended), UNBLENDED)
+    return _list(batch, kinds) if metric == "list" else _effective(batch, kinds)
+
+
+def _zero(amounts: pa.Array) -> pa.Scalar:
+    return pa.scalar(0.0) if amounts.type == pa.float64() else pa.scalar("0")
+
+
+def _money(batch: RowBatch, kinds: Mapping[str, pa.Array], amounts: pa.Array, column: str) -> Cost:
+    """A split copy repeats another row's cost in columns of its own; where it has none here, that is 0 and no gap."""
+    if amounts.null_count:
+        amounts = pc.if_else(pc.and_(pc.is_null(amounts), kinds[_COPY]), _zero(amounts), amounts)
+    return money(batch, amounts, column)
+
+
+def _list(batch: RowBatch, kinds: Mapping[str, pa.Array]) -> Cost:
+    wanted = pc.and_(kinds[_USAGE], pc.invert(kinds[_COPY]))
+    if LIST not in batch.columns and pc.any(wanted).as_py():
+        problem = f"the column {LIST} (cost: list) is missing; the file can say {', '.join(_sayable(batch))}"
+        raise AdapterError(problem, file=batch.file, remedy="Add it to the export, or change billing.cost.")
+    (amounts,) = batch.amounts(LIST).values()
+    return _money(batch, kinds, pc.if_else(kinds[_USAGE], amounts, _zero(amounts)), LIST)
+
+
+def _sayable(batch: RowBatch) -> list[str]:
+    """The metrics for whose usage lines the file has a column."""
+    effective = any(name in batch.columns for name in (PLAN, NET_PLAN, RESERVED, NET_RESERVED))
+    return ["billed", *(["effective"] if effective else []), *(["list"] if LIST in batch.columns else [])]
+
+
+def _effective(batch: RowBatch, kinds: Mapping[str, pa.Array]) -> Cost:
+    """The amortised cost by type of line; the waste of fees is a sum or a difference of two columns."""
+    names = (NET_UNBLENDED, UNBLENDED, NET_PLAN, PLAN, NET_RESERVED, RESERVED)
+    net, unblended, net_plan, plan, net_reserved, reserved = batch.amounts(*names).values()
+    rule = kinds[_EFFECTIVE]
+    amounts = pc.coalesce(net, unblended)
+    amounts = pc.if_else(pc.equal(rule, _ZERO), _zero(amounts), amounts)
+    for number, name, cost in (
+        (_PLAN, PLAN, pc.coalesce(net_plan, plan)),
+        (_RESERVED, RESERVED, pc.coalesce(net_reserved, reserved)),
+    ):
+        covered = pc.equal(rule, number)
+        _ensure_told(batch, kinds, covered, cost, name)
+        amounts = pc.if_else(covered, cost, amounts)
+    column = f"effective cost ({UNBLENDED} for this type of line)"
+    fee = pc.greater_equal(rule, _PLAN_FEE)
+    if not pc.any(fee).as_py():
+        return _money(batch, kinds, amounts, column)
+    first, second = _waste_terms(batch, pc.equal(rule, _PLAN_FEE))
+    costs = _money(batch, kinds, pc.if_else(fee, first, pc.cast(amounts, pa.string())), column)
+    wasted = money(batch, pc.if_else(fee, second, "0"), "unused commitment")
+    return _with_second_term(batch, costs, wasted, pc.equal(rule, _PLAN_FEE))
+
+
+def _ensure_told(batch: RowBatch, kinds: Mapping[str, pa.Array], covered: pa.Array, cost: pa.Array, column: str) -> None:
+    if not cost.null_count:
+        return
+    lacking = pc.and_(pc.and_(covered, pc.is_null(cost)), pc.invert(kinds[_COPY]))
+    if pc.any(lacking).as_py():
+        index = pc.index(lacking, True).as_py()
+        line_type = batch.text("line_item_line_item_type")[index].as_py()
+        problem = f"a {line_type} line has no effective cost ({column})"
+        raise batch.error(index, problem, "Export that column, or use `cost: billed`.")
+
+
+def _waste_terms(batch: RowBatch, plan: pa.Array) -> tuple[pa.Array, pa.Array]:
     """The two terms of what a fee's commitment left unused: both 0 where the export does not say."""
-    plan = one_of(_line_type(batch), ["SavingsPlanRecurringFee"])
-    committed, used = batch.text(_COMMITTED_SO_FAR), batch.text(_USED_SO_FAR)
+    committed, used = batch.text(COMMITTED_SO_FAR), batch.text(USED_SO_FAR)
     told = pc.and_(pc.is_valid(committed), pc.is_valid(used))
-    upfront = pc.coalesce(batch.text(_NET_UNUSED_UPFRONT), batch.text(_UNUSED_UPFRONT), "0")
-    recurring = pc.coalesce(batch.text(_NET_UNUSED_RECURRING), batch.text(_UNUSED_RECURRING), "0")
+    upfront = pc.coalesce(batch.text(NET_UNUSED_UPFRONT), batch.text(UNUSED_UPFRONT), "0")
+    recurring = pc.coalesce(batch.text(NET_UNUSED_RECURRING), batch.text(UNUSED_RECURRING), "0")
     first = pc.if_else(plan, pc.if_else(told, committed, "0"), upfront)
     second = pc.if_else(plan, pc.if_else(told, used, "0"), recurring)
     return first, second
 
 
-def _with_second_term(batch: RowBatch, costs: Cost) -> Cost:
+def _with_second_term(batch: RowBatch, costs: Cost, second: Cost, plan: pa.Array) -> Cost:
     """Fees plus (reservations) or minus (plans) their second term, rounded once more to whole nanos, exactly."""
-    fee, plan = _is_fee(batch), one_of(_line_type(batch), ["SavingsPlanRecurringFee"])
-    second = money(batch, pc.if_else(fee, _waste_terms(batch)[1], "0"), "unused commitment")
     sign = np.where(plan.to_numpy(zero_copy_only=False), -1, 1)
     try:
         nanos = pc.add_checked(costs.nanos, pc.multiply_checked(second.nanos, pa.array(sign)))

@@ -5,7 +5,7 @@ Nothing here knows a provider's columns. A source reads from a folder or an obje
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
 from typing import Protocol
 
 import pyarrow as pa
@@ -13,6 +13,29 @@ import pyarrow as pa
 from allocation.errors import AdapterError
 
 COST_METRICS = ("billed", "effective", "contracted", "list")
+
+
+@dataclass(frozen=True)
+class Identity:
+    """As whom an object store is read, where the SDK's own chain of credentials is not enough: all may be None."""
+
+    profile: str | None = None
+    role_arn: str | None = None
+    external_id: str | None = None
+
+
+@dataclass(frozen=True)
+class CapacityBlock:
+    """Machines that were paid for at once, for ``[start, end)``.
+
+    ``reservation`` is its id in lower case, ``machines`` those that ran in it, where the bill does not say so itself.
+    """
+
+    reservation: str
+    start: datetime
+    end: datetime
+    instances: int
+    machines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -29,6 +52,8 @@ class BillOptions:
     currency: str | None = None
     endpoint_url: str | None = None
     region: str | None = None
+    identity: Identity = Identity()
+    capacity_blocks: tuple[CapacityBlock, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,41 +1,67 @@
 """CSV files as batches of text columns: nothing is guessed, only the wanted columns are kept."""
 
 import csv
+import io
 import re
-from collections.abc import Iterator, Sequence
-from typing import BinaryIO
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.csv
 
 from allocation.errors import AdapterError
-from billing_adapters.files import BROKEN_GZIP
-from billing_adapters.row_batches import NULL_WORDS, HeaderCheck, RowBatch, chosen_columns
+from billing_adapters.row_batches import NULL_WORDS, HeaderCheck, RowBatch, Spelling, chosen_columns
 
-_BLOCK_BYTES = 8 << 20
+_BLOCK_BYTES = 3 << 20
 _HEADER_BYTES = 1 << 20
 _RAGGED = re.compile(r"Row #(\d+): (Expected \d+ columns, got \d+)")
 
 
-def read_csv(stream: BinaryIO, file: str, wanted: Sequence[str], check: HeaderCheck) -> Iterator[RowBatch]:
+def read_csv(stream: BinaryIO, file: str, wanted: Sequence[str], check: HeaderCheck, spelling: Spelling) -> Iterator[RowBatch]:
     """See ``readers.read_batches``. A byte order mark, CRLF and quoted newlines are read; blank lines are no rows."""
-    try:
-        header = _header(stream, file)
-        chosen = chosen_columns(file, header, wanted)
-        check(file, header)
-        yield from _batches(stream, file, header, chosen)
-    except BROKEN_GZIP as error:
-        raise AdapterError(
-            f"the gzip is truncated or damaged ({error})",
-            file=file,
-            remedy="Have it delivered or copied again; nothing was used.",
-        ) from error
+    header = _header(stream, file)
+    chosen = chosen_columns(file, header, wanted, spelling)
+    check(file, header)
+    first = _record(stream)
+    rest = cast("BinaryIO", io.BufferedReader(_Rejoined(first, stream), _BLOCK_BYTES))
+    yield from _batches(rest, file, header[: _used(first, header, chosen)], chosen)
 
 
-def _header(stream: BinaryIO, file: str) -> list[str]:
+def _used(first: bytes, header: Sequence[str], chosen: Mapping[str, int]) -> int:
+    """How many of the header's names have cells: some writers name columns at its end that no row has.
+
+    Only where all of them are columns that nobody wants; else, and where a later row is of another length, it is ragged.
+    """
+    cells = len(next(csv.reader(first.decode("utf-8", "replace").splitlines(keepends=True)), []))
+    return cells if max(chosen.values(), default=-1) < cells < len(header) else len(header)
+
+
+def _record(stream: BinaryIO) -> bytes:
+    """One line, with the lines that a quoted cell of it goes on to."""
     raw = stream.readline(_HEADER_BYTES)
     while raw.count(b'"') % 2 and len(raw) < _HEADER_BYTES and (more := stream.readline(_HEADER_BYTES)):
         raw += more
+    return raw
+
+
+class _Rejoined(io.RawIOBase):
+    """What was read of a stream, and the rest of it."""
+
+    def __init__(self, before: bytes, stream: BinaryIO) -> None:
+        self._before, self._stream = before, stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - any writable buffer
+        piece, self._before = self._before[: len(buffer)], self._before[len(buffer) :]
+        piece = piece or self._stream.read(len(buffer))
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+
+def _header(stream: BinaryIO, file: str) -> list[str]:
+    raw = _record(stream)
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in raw:
         raise AdapterError("the file is not UTF-8 text", file=file, remedy="Export it as UTF-8.")
     try:

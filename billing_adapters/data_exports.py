@@ -4,21 +4,16 @@
 that no manifest names (surplus chunks, older executions) are never read.
 """
 
-import json
 import re
-import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable
 from datetime import date
 
 from allocation.errors import AdapterError
 from billing_adapters.base import Delivery
-from billing_adapters.files import DATA_SUFFIXES, FileStore, StoredFile, fingerprint
-
-RACE_WAITS = (0.5, 1.0, 2.0)
-"""Seconds between looks for a file that a manifest names: a delivery may be under way."""
+from billing_adapters.files import FileStore, StoredFile
+from billing_adapters.manifests import add_manifest, deliveries, ensure_of_period, names_in_store, read_manifest
 
 _MANIFEST = re.compile(r"metadata/BILLING_PERIOD=(\d{4})-(0[1-9]|1[0-2])/[^/]*Manifest\.json", re.IGNORECASE)
-_LARGEST_MANIFEST = 64 << 20
 
 
 def has_manifests(files: Iterable[StoredFile]) -> bool:
@@ -32,67 +27,24 @@ def exported_deliveries(store: FileStore) -> list[Delivery]:
     Raises:
         AdapterError: no manifest, two for one period, one of unknown shape, or one whose files are not (all) there.
     """
-    there = store.list_files()
-    deliveries = []
-    for period, manifest in sorted(_manifests(there, store.url).items()):
-        names = _complete(store, manifest, period)
-        identity = fingerprint(store, names)
-        deliveries.append(Delivery(identity, names, period, {"manifest": manifest}))
-    return deliveries
+    return deliveries(store, _manifests(store.list_files(), store.url), lambda manifest: _named(store, manifest))
 
 
 def _manifests(there: Iterable[StoredFile], url: str) -> dict[date, str]:
     found: dict[date, str] = {}
     for file in there:
         match = _MANIFEST.fullmatch(file.name)
-        if match is None:
-            continue
-        period = date(int(match[1]), int(match[2]), 1)
-        if period in found:
-            raise AdapterError(f"two manifests for {period:%Y-%m}: {found[period]} and {file.name}", file=url)
-        found[period] = file.name
+        if match is not None:
+            add_manifest(found, date(int(match[1]), int(match[2]), 1), file.name, url)
     if not found:
         problem = "no metadata/BILLING_PERIOD=YYYY-MM/*Manifest.json is there"
         raise AdapterError(problem, file=url, remedy="Point billing.path at the export's own folder, with data/ and metadata/.")
     return found
 
 
-def _complete(store: FileStore, manifest: str, period: date) -> tuple[str, ...]:
-    """The manifest's files once all are there; it is read again at each look."""
-    for wait in (*RACE_WAITS, None):
-        names = _named(store, manifest, period)
-        missing = _missing(names, {f.name for f in store.list_files()})
-        if not missing:
-            return names
-        if wait is not None:
-            time.sleep(wait)
-    problem = f"the manifest names files that are not there: {', '.join(missing[:3])}"
-    raise AdapterError(problem, file=manifest, remedy="Run again when the delivery is complete, or have it delivered again.")
-
-
-def _missing(names: Sequence[str], there: Collection[str]) -> list[str]:
-    return [name for name in names if name not in there]
-
-
-def _named(store: FileStore, manifest: str, period: date) -> tuple[str, ...]:
-    """The data files of one manifest as names in the store."""
-    with store.open(manifest) as stream:
-        raw = stream.read(_LARGEST_MANIFEST)
-    try:
-        content = json.loads(raw.decode("utf-8-sig"))
-    except ValueError as error:
-        raise AdapterError("the manifest is no JSON", file=manifest, remedy="Have it delivered again.") from error
-    files = content.get("dataFiles") if isinstance(content, dict) else None
-    if not isinstance(files, list) or not all(isinstance(f, str) for f in files):
-        problem = "the manifest has an unknown shape: `dataFiles` must be a list of texts"
-        raise AdapterError(problem, file=manifest, remedy="Only manifests of AWS Data Exports are read.")
-    try:
-        names = tuple(store.resolve(uri) for uri in files)
-    except AdapterError as error:
-        raise AdapterError(error.problem, file=manifest, remedy="Nothing was read.") from error
-    for name in names:
-        if not name.startswith(f"data/BILLING_PERIOD={period:%Y-%m}/") or not name.lower().endswith(DATA_SUFFIXES):
-            raise AdapterError(f"the manifest names {name!r}, which is no data file of {period:%Y-%m}", file=manifest)
-    if len(set(names)) != len(names):
-        raise AdapterError("the manifest names a file twice", file=manifest)
+def _named(store: FileStore, manifest: str) -> tuple[str, ...]:
+    """The data files of one manifest."""
+    names = names_in_store(store, manifest, read_manifest(store, manifest).get("dataFiles"), "dataFiles")
+    month = manifest.split("/")[1].partition("=")[2]
+    ensure_of_period(names, [f"data/BILLING_PERIOD={month}"], date.fromisoformat(f"{month}-01"), manifest)
     return names

@@ -7,19 +7,25 @@ leave the root. What a file means (data, manifest) is the adapters' knowledge, e
 import gzip
 import hashlib
 import os
+import re
+import shutil
+import tempfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
 from allocation.errors import AdapterError, SourceUnavailableError
+from billing_adapters.base import BillOptions, Delivery, Identity
 
-DATA_SUFFIXES = (".csv", ".csv.gz", ".parquet")
+DATA_SUFFIXES = (".csv", ".csv.gz", ".parquet", ".zip")
 CHUNK_BYTES = 1 << 20
 _STATUS_FOLDER = "cost_and_usage_data_status"
+_PERIOD_FOLDER = re.compile(r"BILLING_PERIOD=|\d{8}-\d{8}$|year=\d{4}$")
+_HEADER_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -49,15 +55,22 @@ class FileStore(Protocol):
         ...
 
 
-def open_files(path: str, *, endpoint_url: str | None = None, region: str | None = None) -> FileStore:
+def open_files(
+    path: str, *, endpoint_url: str | None = None, region: str | None = None, identity: Identity | None = None
+) -> FileStore:
     """The store that a configured path means: ``s3://bucket/prefix``, a folder or a file."""
     if path.startswith("s3://"):
         from billing_adapters.s3_files import S3Files  # noqa: PLC0415 - loads the cloud's SDK
 
-        return S3Files(path, endpoint_url=endpoint_url, region=region)
+        return S3Files(path, endpoint_url=endpoint_url, region=region, identity=identity or Identity())
     if "://" in path:
         raise AdapterError(f"{path}: bills are read from a folder, a file or s3://", remedy="Correct billing.path.")
     return LocalFiles(Path(path))
+
+
+def open_bill(options: BillOptions) -> FileStore:
+    """The store of a billing entry."""
+    return open_files(options.path, endpoint_url=options.endpoint_url, region=options.region, identity=options.identity)
 
 
 class LocalFiles:
@@ -93,12 +106,19 @@ class LocalFiles:
             raise SourceUnavailableError(str(file), f"cannot be read ({error.strerror})", setting="billing.path") from error
 
     def resolve(self, uri: str) -> str:
-        """By the part from ``data/BILLING_PERIOD=`` on: an export copied to a disk keeps its manifest's text."""
+        """By the longest end of it that lies here: an export copied to a disk keeps its manifest's text.
+
+        It holds at least the folder of a billing period, so that no other file of that name is taken for it.
+        """
         parts = uri.split("/")
-        for i, (here, below) in enumerate(pairwise(parts)):
-            if here == "data" and below.startswith("BILLING_PERIOD="):
-                return safe_name("/".join(parts[i:]))
-        raise AdapterError(f"the manifest names {uri!r}, which is not below data/BILLING_PERIOD=YYYY-MM/")
+        anchor = next((i for i, part in enumerate(parts[:-1]) if _PERIOD_FOLDER.match(part)), None)
+        if anchor is None or not all(parts[anchor:]):
+            known = "data/BILLING_PERIOD=YYYY-MM/ nor below another folder of a billing period"
+            raise AdapterError(f"the manifest names {uri!r}, which is not below {known}")
+        anchor -= anchor > 0 and parts[anchor - 1] == "data"
+        ends = [safe_name("/".join(parts[i:])) for i in range(anchor, -1, -1) if all(parts[i:])]
+        there = [name for name in ends if (self._root / name).is_file()]
+        return (there or ends[:1])[-1]
 
     def _stored(self, name: str) -> StoredFile:
         stat = (self._root / name).stat()
@@ -142,13 +162,64 @@ BROKEN_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
 """What reading a truncated or damaged gzip raises."""
 
 
+@contextmanager
+def seekable(stream: BinaryIO) -> Iterator[BinaryIO]:
+    """The same bytes as a stream that can seek: one that cannot is first laid down on the local disk."""
+    with tempfile.TemporaryFile() as spool:
+        if not stream.seekable():
+            shutil.copyfileobj(stream, spool, CHUNK_BYTES)
+            spool.seek(0)
+        yield stream if stream.seekable() else cast("BinaryIO", spool)
+
+
+def single_file(store: FileStore) -> list[Delivery]:
+    """The one delivery of a place that holds nothing but one file of lines; none where it holds more."""
+    found = store.list_files()
+    if len(found) != 1 or not is_data(found[0]):
+        return []
+    names = (found[0].name,)
+    return [Delivery(fingerprint(store, names), names)]
+
+
 def fingerprint(store: FileStore, names: Iterable[str]) -> str:
     """A hash of the files' names and bytes, wherever they lie; reads them once, in pieces."""
     whole = hashlib.sha256()
     for name in sorted(names):
-        one = hashlib.sha256()
-        with store.open(name) as stream:
-            while piece := stream.read(CHUNK_BYTES):
-                one.update(piece)
-        whole.update(f"{name}\0{one.hexdigest()}\n".encode())
+        whole.update(f"{name}\0{_hash(store, name)}\n".encode())
     return whole.hexdigest()
+
+
+def _hash(store: FileStore, name: str) -> str:
+    one = hashlib.sha256()
+    with store.open(name) as stream:
+        while piece := stream.read(CHUNK_BYTES):
+            one.update(piece)
+    return one.hexdigest()
+
+
+def ensure_distinct(store: FileStore, names: Sequence[str]) -> None:
+    """Refuses files of one delivery that hold the same bytes: their lines would be charged twice.
+
+    For deliveries that no manifest describes. Only files of one size are read; a header without rows may stand twice.
+    """
+    wanted = set(names)
+    by_size: dict[int, list[str]] = {}
+    for file in store.list_files():
+        if file.name in wanted:
+            by_size.setdefault(file.size, []).append(file.name)
+    for alike in by_size.values():
+        hashes = {name: _hash(store, name) for name in alike} if len(alike) > 1 else {}
+        for first, second in combinations(hashes, 2):
+            if hashes[first] == hashes[second] and not _is_header_only(store, first):
+                problem = f"the same file twice: {first} and {second} hold the same bytes, and no manifest says which counts"
+                raise AdapterError(problem, file=store.url, remedy="Take one away, or point billing.path at one folder.")
+
+
+def _is_header_only(store: FileStore, name: str) -> bool:
+    if not name.lower().endswith((".csv", ".csv.gz")):
+        return False
+    try:
+        with opened_plain(store, name) as stream:
+            return stream.readline(_HEADER_BYTES).count(b"\n") == 1 and not stream.read(_HEADER_BYTES).strip()
+    except BROKEN_GZIP:
+        return False

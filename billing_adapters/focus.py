@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from allocation.errors import AdapterError
 from billing_adapters.base import COST_METRICS, BillOptions, Delivery
 from billing_adapters.data_exports import exported_deliveries, has_manifests
-from billing_adapters.files import DATA_SUFFIXES, fingerprint, is_data, open_files
+from billing_adapters.files import DATA_SUFFIXES, ensure_distinct, fingerprint, is_data, open_bill
 from billing_adapters.focus_scope import machine_time, scope_rules
 from billing_adapters.lines import Origin, currencies, money, periods, quantities, renamed
 from billing_adapters.parsed import parsed_lines
@@ -83,7 +83,7 @@ class FocusBill:
 
     def __init__(self, options: BillOptions) -> None:
         self._options = options
-        self._store = open_files(options.path, endpoint_url=options.endpoint_url, region=options.region)
+        self._store = open_bill(options)
 
     def discover(self) -> Sequence[Delivery]:
         """All files as one delivery, or one delivery per billing period where manifests name the files."""
@@ -96,6 +96,7 @@ class FocusBill:
             raise AdapterError(
                 f"no bill is there (a file that ends in {wanted})", file=self._store.url, remedy="Check billing.path."
             )
+        ensure_distinct(self._store, names)
         return [Delivery(fingerprint(self._store, names), names)]
 
     def parse(self, delivery: Delivery) -> Iterator[pa.Table]:

@@ -38,17 +38,22 @@ class Origin:
     def columns(self, batch: RowBatch) -> dict[str, pa.Array]:
         """Where each row comes from."""
         return {
-            "source_id": pa.repeat(pa.scalar(self.options.source_id, TEXT), batch.rows),
-            "delivery_id": pa.repeat(pa.scalar(self.delivery_id, TEXT), batch.rows),
-            "source_file": pa.repeat(pa.scalar(batch.file, TEXT), batch.rows),
+            "source_id": one_text(self.options.source_id, batch.rows),
+            "delivery_id": one_text(self.delivery_id, batch.rows),
+            "source_file": one_text(batch.file, batch.rows),
             "source_row": pa.array(np.arange(batch.rows, dtype=np.int64) + batch.first_row),
         }
 
 
-def money(batch: RowBatch, texts: pa.Array, column: str) -> Cost:
-    """What the texts that stand in ``column`` cost; an empty or unreadable one ends the run (R13, R40)."""
+def one_text(text: str, rows: int) -> pa.Array:
+    """The same text on each row, encoded by dictionary."""
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([text]))
+
+
+def money(batch: RowBatch, amounts: pa.Array, column: str) -> Cost:
+    """What the amounts (texts or doubles) of ``column`` cost; an empty or unreadable one ends the run (R13, R40)."""
     try:
-        nanos, residues = to_nanos(texts)
+        nanos, residues = to_nanos(amounts)
     except CostError as error:
         raise batch.error(error.index, f"{column}: {error.problem}", "Correct the export or choose another cost.") from error
     return Cost(nanos, residues)
@@ -85,6 +90,8 @@ def periods(batch: RowBatch, start: str, end: str, month: str) -> dict[str, pa.A
 
 def quantities(texts: pa.Array) -> pa.Array:
     """Quantities as doubles, for display and for hours; null where a text is no number."""
+    if pa.types.is_floating(texts.type):
+        return pc.if_else(sure(pc.is_finite(texts)), pc.cast(texts, pa.float64()), None)
     readable = pc.match_substring_regex(texts, r"^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?$")
     return pc.cast(pc.if_else(readable, texts, None), pa.float64())
 

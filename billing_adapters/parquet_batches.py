@@ -3,8 +3,6 @@
 A decimal keeps its digits and a double becomes the shortest text that means it, so no amount passes through arithmetic.
 """
 
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
@@ -12,34 +10,51 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from allocation.errors import AdapterError
-from billing_adapters.files import CHUNK_BYTES
-from billing_adapters.row_batches import HeaderCheck, RowBatch, chosen_columns
+from billing_adapters.files import seekable
+from billing_adapters.row_batches import HeaderCheck, RowBatch, Spelling, chosen_columns
 
-_BATCH_ROWS = 1 << 16
+_BATCH_ROWS = 1 << 17
+_REPEATING_BYTES = 8
 _REMEDY = "Have it delivered or copied again; nothing was used."
 
 
-def read_parquet(stream: BinaryIO, file: str, wanted: Sequence[str], check: HeaderCheck) -> Iterator[RowBatch]:
+def read_parquet(
+    stream: BinaryIO, file: str, wanted: Sequence[str], check: HeaderCheck, spelling: Spelling
+) -> Iterator[RowBatch]:
     """See ``readers.read_batches``. A stream that cannot seek is first laid down on the local disk."""
-    with tempfile.TemporaryFile() as spool:
-        if not stream.seekable():
-            shutil.copyfileobj(stream, spool, CHUNK_BYTES)
-            spool.seek(0)
+    with seekable(stream) as source:
         try:
-            whole = pq.ParquetFile(stream if stream.seekable() else spool)
+            whole = pq.ParquetFile(source)
             names = whole.schema_arrow.names
-            chosen = chosen_columns(file, names, wanted)
+            chosen = chosen_columns(file, names, wanted, spelling)
             check(file, names)
-            yield from _batches(whole, file, [names[place] for place in chosen.values()])
+            included = {name: names[place] for name, place in chosen.items()}
+            encoded = pq.ParquetFile(source, metadata=whole.metadata, read_dictionary=_repeating(whole, list(included.values())))
+            yield from _batches(encoded, file, included)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
             problem = " ".join(str(error).split())[:200]
             raise AdapterError(f"the file is truncated or no Parquet ({problem})", file=file, remedy=_REMEDY) from error
 
 
-def _batches(whole: pq.ParquetFile, file: str, included: list[str]) -> Iterator[RowBatch]:
+def _repeating(whole: pq.ParquetFile, included: list[str]) -> list[str]:
+    """The text columns whose values repeat, by how few bytes the file spends on one: these are read by dictionary."""
+    texts = [n for n in included if _is_text(whole, n)]
+    if not whole.num_row_groups:
+        return texts
+    group = whole.metadata.row_group(0)
+    chunks = {c.path_in_schema: c for c in (group.column(i) for i in range(group.num_columns))}
+    return [n for n in texts if chunks[n].total_uncompressed_size <= _REPEATING_BYTES * max(1, chunks[n].num_values)]
+
+
+def _is_text(whole: pq.ParquetFile, name: str) -> bool:
+    kind = whole.schema_arrow.field(name).type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _batches(whole: pq.ParquetFile, file: str, included: dict[str, str]) -> Iterator[RowBatch]:
     first = 1
-    for batch in whole.iter_batches(_BATCH_ROWS, columns=included):
+    for batch in whole.iter_batches(_BATCH_ROWS, columns=list(included.values())):
         if batch.num_rows:
-            columns = {name.strip().lower(): batch.column(name) for name in included}
+            columns = {name: batch.column(there) for name, there in included.items()}
             yield RowBatch(file, first, batch.num_rows, columns)
             first += batch.num_rows

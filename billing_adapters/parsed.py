@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from allocation.node_keys import node_keys
 from allocation.schemas import LINE_ITEMS, RESIDUE, conform
 from billing_adapters.lines import Cost
-from billing_adapters.row_ids import RowHashes
+from billing_adapters.row_ids import RowHashes, text_hashes
 
 _MONEY = ("cost_metric", "cost_nanos", "cost_residue")
 _OF_LINE = tuple(c for c in LINE_ITEMS.columns if c.name not in _MONEY)
@@ -41,7 +41,7 @@ def parsed_lines(columns: Mapping[str, pa.Array], hashes: RowHashes, costs: Mapp
     for metric, cost in costs.items():
         arrays += [cost.nanos, cost.residue]
         names += [f"{metric}_nanos", f"{metric}_residue"]
-    arrays += [hashes.of_ids(columns["line_item_id"]), hashes.first_words()]
+    arrays += [text_hashes(columns["line_item_id"]), hashes.first_words()]
     return pa.table(arrays, names=[*names, _ID_HASH, _CONTENT_HASH])
 
 

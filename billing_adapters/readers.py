@@ -1,19 +1,49 @@
 """One file of a delivery into row batches, by the format that its name tells."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
+from allocation.errors import AdapterError
 from billing_adapters.csv_batches import read_csv
-from billing_adapters.files import FileStore, opened_plain
+from billing_adapters.files import BROKEN_GZIP, FileStore, opened_plain
 from billing_adapters.parquet_batches import read_parquet
-from billing_adapters.row_batches import HeaderCheck, RowBatch
+from billing_adapters.row_batches import HeaderCheck, RowBatch, Spelling
+from billing_adapters.zip_members import read_zip
 
 
-def read_batches(store: FileStore, name: str, wanted: Sequence[str], check: HeaderCheck) -> Iterator[RowBatch]:
+def read_batches(
+    store: FileStore,
+    name: str,
+    wanted: Sequence[str],
+    check: HeaderCheck,
+    spelling: Spelling = str.lower,
+) -> Iterator[RowBatch]:
     """The rows of one file with the wanted columns, in order, in bounded memory.
+
+    Args:
+        store: where the file lies.
+        name: its name there; ``.parquet``, ``.zip`` (of CSV files), and CSV with or without ``.gz``.
+        wanted: the columns to read, in the one spelling that the batches have.
+        check: asked once for each header.
+        spelling: makes the names of ``wanted`` and of the file equal.
 
     Raises:
         AdapterError: the file is truncated, ragged, in another encoding, or refused by ``check``.
     """
-    with opened_plain(store, name) as stream:
-        read = read_parquet if name.lower().endswith(".parquet") else read_csv
-        yield from read(stream, name, wanted, check)
+    with opened_plain(store, name) as stream, _explained(name):
+        if name.lower().endswith(".zip"):
+            yield from read_zip(stream, name, lambda part, member: read_csv(part, member, wanted, check, spelling))
+            return
+        if name.lower().endswith(".parquet"):
+            yield from read_parquet(stream, name, wanted, check, spelling)
+            return
+        yield from read_csv(stream, name, wanted, check, spelling)
+
+
+@contextmanager
+def _explained(file: str) -> Iterator[None]:
+    try:
+        yield
+    except BROKEN_GZIP as error:
+        remedy = "Have it delivered or copied again; nothing was used."
+        raise AdapterError(f"the gzip is truncated or damaged ({error})", file=file, remedy=remedy) from error

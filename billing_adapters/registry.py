@@ -7,6 +7,7 @@ from billing_adapters.base import BillOptions, BillSource
 
 _KINDS = {
     "focus": ("billing_adapters.focus", "FocusBill"),
+    "aws-cur": ("billing_adapters.aws_cur", "AwsCurBill"),
     "aws-cur2": ("billing_adapters.aws_cur2", "AwsCur2Bill"),
 }
 

@@ -22,6 +22,10 @@ HeaderCheck = Callable[[str, Collection[str]], None]
 """Called once a file with its name and its columns; raises where the file cannot be read."""
 
 
+Spelling = Callable[[str], str]
+"""A column's name into a word that is equal for all its spellings."""
+
+
 @dataclass(frozen=True)
 class RowBatch:
     """Some rows of one file. ``columns`` are by lower-case name; ``first_row`` counts from 1 after the header.
@@ -43,6 +47,22 @@ class RowBatch:
         if pa.types.is_dictionary(column.type):
             return _text(column.dictionary).take(column.indices)
         return _text(column)
+
+    def encoded(self, name: str) -> pa.Array:
+        """A column's texts as ``text`` gives them, encoded by a dictionary without nulls; all null where it is absent."""
+        column = self.columns.get(name.lower())
+        if column is None or not pa.types.is_dictionary(column.type):
+            return self.text(name).dictionary_encode()
+        texts = _text(column.dictionary).dictionary_encode()
+        return pa.DictionaryArray.from_arrays(texts.indices.take(column.indices), texts.dictionary)
+
+    def amounts(self, *names: str) -> dict[str, pa.Array]:
+        """Columns of amounts: doubles where the file has all that it has of them so, else texts; an absent one is null."""
+        there = [self.columns[n.lower()] for n in names if n.lower() in self.columns]
+        if there and all(pa.types.is_floating(column.type) for column in there):
+            nothing = pa.nulls(self.rows, pa.float64())
+            return {n: pc.cast(self.columns.get(n.lower(), nothing), pa.float64()) for n in names}
+        return {n: self.text(n) for n in names}
 
     def nested(self, name: str, key: str) -> pa.Array:
         """One key of a column that holds JSON text, a map or a struct."""
@@ -129,14 +149,14 @@ def is_null_word(texts: pa.Array) -> pa.Array:
     return pc.is_in(texts, value_set=pa.array(NULL_WORDS))
 
 
-def chosen_columns(file: str, header: Sequence[str], wanted: Sequence[str]) -> dict[str, int]:
+def chosen_columns(file: str, header: Sequence[str], wanted: Sequence[str], spelling: Spelling = str.lower) -> dict[str, int]:
     """Place of each wanted column that the header has, by lower-case name; one that stands there twice is refused."""
-    names = [h.strip().lower() for h in header]
+    names = [spelling(h.strip()) for h in header]
     chosen = {}
-    for name in (w.lower() for w in wanted):
-        places = [i for i, n in enumerate(names) if n == name]
+    for name in wanted:
+        places = [i for i, n in enumerate(names) if n == spelling(name)]
         if len(places) > 1:
             raise AdapterError(f"the column {header[places[0]]!r} stands in the header {len(places)} times", file=file)
         if places:
-            chosen[name] = places[0]
+            chosen[name.lower()] = places[0]
     return chosen

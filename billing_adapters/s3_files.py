@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
 
 from allocation.errors import AdapterError, MissingExtraError, SourceUnavailableError
+from billing_adapters.base import Identity
 from billing_adapters.files import CHUNK_BYTES, StoredFile, changed, safe_name
 
 try:
@@ -38,8 +39,11 @@ _PROBLEMS: Mapping[str, str] = {
 class S3Files:
     """The objects below a prefix of a bucket, or one object."""
 
-    def __init__(self, url: str, *, endpoint_url: str | None = None, region: str | None = None) -> None:
+    def __init__(
+        self, url: str, *, endpoint_url: str | None = None, region: str | None = None, identity: Identity | None = None
+    ) -> None:
         self.url = url
+        self._identity = identity or Identity()
         self._endpoint = endpoint_url
         self._bucket, _, key = url.removeprefix("s3://").partition("/")
         self._key = key.strip("/")
@@ -108,19 +112,37 @@ class S3Files:
 
     def _connected(self) -> Any:  # noqa: ANN401 - the SDK makes its classes as it runs
         if self._client is None:
-            session = boto3.session.Session()
-            config = Config(
-                connect_timeout=_CONNECT_SECONDS,
-                read_timeout=_READ_SECONDS,
-                retries={"total_max_attempts": _ATTEMPTS, "mode": "standard"},
-                s3={"addressing_style": "path"} if self._endpoint else {},
-            )
+            session: Any = boto3.session.Session(profile_name=self._identity.profile)
             region = self._region or session.region_name or "us-east-1"
-            self._client = session.client("s3", region_name=region, endpoint_url=self._endpoint, config=config)
+            self._client = session.client(
+                "s3",
+                region_name=region,
+                endpoint_url=self._endpoint,
+                config=_config(path_style=self._endpoint is not None),
+                **self._assumed(session, region),
+            )
         return self._client
 
+    def _assumed(self, session: Any, region: str) -> dict[str, str]:  # noqa: ANN401 - the SDK makes its classes as it runs
+        """The credentials of the configured role, an hour long; nothing where none is configured."""
+        role = self._identity.role_arn
+        if role is None:
+            return {}
+        request = {"RoleArn": role, "RoleSessionName": "gpu-chargeback"}
+        if self._identity.external_id is not None:
+            request["ExternalId"] = self._identity.external_id
+        config = _config(path_style=False)
+        with self._explained(role, setting="billing.role_arn"):
+            sts = session.client("sts", region_name=region, endpoint_url=self._endpoint, config=config)
+            given = sts.assume_role(**request)["Credentials"]
+        return {
+            "aws_access_key_id": given["AccessKeyId"],
+            "aws_secret_access_key": given["SecretAccessKey"],
+            "aws_session_token": given["SessionToken"],
+        }
+
     @contextmanager
-    def _explained(self, url: str) -> Iterator[None]:
+    def _explained(self, url: str, setting: str = "billing.path") -> Iterator[None]:
         """One clear line for whatever the SDK raises."""
         try:
             yield
@@ -129,12 +151,25 @@ class S3Files:
             if code in ("PreconditionFailed", "412"):
                 raise changed(url) from error
             problem = _PROBLEMS.get(code, f"the server answers {code}: {error.response.get('Error', {}).get('Message', '')}")
-            raise SourceUnavailableError(url, problem, setting="billing.path") from error
+            raise SourceUnavailableError(url, problem, setting=setting) from error
         except (sdk.BotoCoreError, ValueError) as error:
             network = isinstance(error, sdk.ConnectionError | sdk.HTTPClientError | ValueError) and self._endpoint
-            setting = "billing.endpoint_url" if network else "billing.path"
+            setting = "billing.endpoint_url" if network else "billing.profile" if _is_profile(error) else setting
             where = f"{url} at {self._endpoint}" if self._endpoint else url
             raise SourceUnavailableError(where, " ".join(str(error).split()), setting=setting) from error
+
+
+def _is_profile(error: Exception) -> bool:
+    return isinstance(error, sdk.ProfileNotFound | sdk.PartialCredentialsError | sdk.ConfigParseError)
+
+
+def _config(*, path_style: bool) -> Any:  # noqa: ANN401 - the SDK has no types here
+    return Config(
+        connect_timeout=_CONNECT_SECONDS,
+        read_timeout=_READ_SECONDS,
+        retries={"total_max_attempts": _ATTEMPTS, "mode": "standard"},
+        s3={"addressing_style": "path"} if path_style else {},
+    )
 
 
 class _Body(io.RawIOBase):

@@ -40,7 +40,7 @@ class Day:
     @cached_property
     def scope(self) -> DayLines:
         """Whose each line of the day is."""
-        return stages.scope_day(self.bill, self.nodes, self.fetched)
+        return stages.scope_day(self.bill, self.nodes, self.fetched, self.walk.policy)
 
     @property
     def run_id(self) -> str:

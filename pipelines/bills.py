@@ -12,14 +12,15 @@ from allocation.errors import SettingsError
 from allocation.findings import Code, Finding, Severity
 from allocation.money import NO_RESIDUE, exact_sum, sum_nanos
 from allocation.schemas import LINE_ITEMS, TIME
-from billing_adapters.base import BillOptions, BillSource, Delivery
+from billing_adapters.base import BillOptions, BillSource, CapacityBlock, Delivery, Identity
 from billing_adapters.parsed import LINE_NUMBER, Ordinals, line_items
 from billing_adapters.registry import load_bill_source
-from pipelines.settings import BillingEntry, Settings
+from pipelines.settings import BillingEntry, CapacityBlockEntry, Settings
 from pipelines.storage import TableStore
 from pipelines.version import VERSION
 
 NEGATION = "SavingsPlanNegation"
+CAPACITY_BLOCK = "capacity_block"
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,21 @@ class Bill:
 def options_of(entry: BillingEntry, number: int) -> BillOptions:
     """What an adapter is told of a billing entry; without a name the entry is named by kind and place."""
     name = entry.name or f"{entry.kind}-{number}"
-    return BillOptions(name, entry.path, entry.costs, entry.currency, entry.endpoint_url, entry.region)
+    return BillOptions(
+        name,
+        entry.path,
+        entry.costs,
+        entry.currency,
+        entry.endpoint_url,
+        entry.region,
+        Identity(entry.profile, entry.role_arn, entry.external_id),
+        tuple(map(_block, entry.capacity_blocks)),
+    )
+
+
+def _block(entry: CapacityBlockEntry) -> CapacityBlock:
+    machines = tuple(node.lower() for node in entry.nodes)
+    return CapacityBlock(entry.id.lower(), entry.start, entry.until, entry.instances or len(machines), machines)
 
 
 def discover(settings: Settings) -> list[Bill]:
@@ -59,7 +74,8 @@ def discover(settings: Settings) -> list[Bill]:
 
 def _key(entry: BillingEntry, source_id: str, delivery_id: str) -> str:
     """Under which the parsed lines of a delivery are kept."""
-    text = "\0".join((entry.kind, source_id, *entry.costs, entry.currency or "", delivery_id, VERSION))
+    blocks = [block.model_dump_json() for block in entry.capacity_blocks]
+    text = "\0".join((entry.kind, source_id, *entry.costs, entry.currency or "", delivery_id, VERSION, *blocks))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -136,8 +152,23 @@ def _notices(lines: pa.Table, start: datetime, end: datetime) -> list[Finding]:
         )
         code = Code.NEGATION_OUT_OF_SCOPE
         found.append(Finding(code, Severity.WARNING, "bill", evidence, period, len(mine), cost, currency))
+    found += _unknown_blocks(lines, period)
     currencies = sorted(lines["currency"].unique().to_pylist())
     if len(currencies) > 1:
         evidence = "lines of one day are in several currencies; nothing is added across them"
         found.append(Finding(Code.MIXED_CURRENCIES, Severity.WARNING, ", ".join(currencies), evidence, period, len(currencies)))
+    return found
+
+
+def _unknown_blocks(lines: pa.Table, period: tuple[datetime, datetime]) -> list[Finding]:
+    """What was paid at once for a capacity reservation of which the configuration says no time; a finding each."""
+    paid = lines.filter(pc.equal(lines["scope_rule"], CAPACITY_BLOCK))
+    found = []
+    for (name, currency, metric), mine in paid.to_pandas().groupby(["capacity_reservation", "currency", "cost_metric"]):
+        evidence = (
+            f"a fee of the capacity reservation {name} (cost {metric}) is paid at once and not split; say its time and its "
+            "machines in billing[].capacity_blocks"
+        )
+        cost = sum_nanos(mine.cost_nanos.to_numpy())
+        found.append(Finding(Code.CAPACITY_BLOCK, Severity.WARNING, str(name), evidence, period, len(mine), cost, currency))
     return found

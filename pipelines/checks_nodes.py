@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from allocation.machines import GPU_FAMILIES
 from allocation.schemas import TIME
-from allocation.scope import GPU_FAMILIES
 from pipelines.checks import Check, Status, count, some
 from pipelines.checks_metrics import SeriesSeen
 from pipelines.inventory import InstanceType, build_nodes, instance_types

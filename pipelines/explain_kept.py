@@ -6,6 +6,7 @@ Nothing is fetched, parsed or written: bill lines, series, nodes and pods are th
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 
 from allocation.errors import ChargebackError
 from allocation.money import decimal_to_nanos
+from allocation.node_keys import node_keys
 from allocation.schemas import SAMPLES
 from allocation.scope import DayLines, day_lines, expected_ms
 from allocation.times import DAY_MS, to_ms
@@ -24,6 +26,7 @@ from pipelines import inputs
 from pipelines.bills import kept_lines
 from pipelines.explain_row import Part
 from pipelines.inventory import catalogue, nodes_frame, pods_frame, with_billed_types
+from pipelines.overruled import overruled
 from pipelines.settings import day_start
 from pipelines.stages import Walk
 from pipelines.storage import Partition
@@ -69,7 +72,7 @@ def kept_table(walk: Walk, kept: Kept, name: str) -> pa.Table:
 
 
 def open_kept(walk: Walk, kept: Kept) -> Day:
-    """The inputs of the partition's rows, of its own cluster alone: other clusters' nodes only say which lines are not its."""
+    """The inputs of the partition's rows. Nodes of other clusters, where kept, have their part of shared lines."""
     start = day_start(kept.partition.day)
     deliveries, named = kept.detail.get("deliveries"), walk.store.commit("samples", kept.partition)
     lines = kept_lines(
@@ -82,18 +85,31 @@ def open_kept(walk: Walk, kept: Kept) -> Day:
         )
     seen = named.detail.get("nodes")
     nodes = nodes_frame(kept_table(walk, kept, "nodes"), seen if isinstance(seen, list) else [])
-    scope = day_lines(lines, {kept.cluster: nodes}, to_ms(start), to_ms(start) + DAY_MS)
+    lines, policy = overruled(walk.settings, lines).lines, walk.policy
+    scope = day_lines(lines, _all_nodes(walk, kept, nodes), to_ms(start), to_ms(start) + DAY_MS, unattributed=policy.unattributed)
     nodes = with_billed_types(nodes, scope.lines, catalogue(walk.settings.instance_types))
     return Day(scope, nodes, pods_frame(kept_table(walk, kept, "pods")))
 
 
-PartKey = tuple[str, str, int, int]
+def _all_nodes(walk: Walk, kept: Kept, own: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The nodes of all clusters whose day is kept, in the configured order."""
+    tables = {c.name: walk.store.read("nodes", Partition(kept.partition.day, c.name)) for c in walk.settings.clusters}
+    others = {name: nodes_frame(table) for name, table in tables.items() if table is not None}
+    return others | {kept.cluster: own}
+
+
+PartKey = tuple[str, str, int, int, str]
+
+
+@cache
+def _machine(node_id: str) -> str:
+    return str(node_keys(pa.array([node_id]))[0])
 
 
 def part_key(row: Mapping[str, Any]) -> PartKey:
-    """Of which part of which line a stored row is: line, cost metric, start and end (ms)."""
+    """Of which part of which line a stored row is: line, cost metric, start and end (ms), machine."""
     start, end = to_ms(row["charge_period_start"]), to_ms(row["charge_period_end"])
-    return row["line_item_id"], row["cost_metric"], start, end
+    return row["line_item_id"], row["cost_metric"], start, end, _machine(row["node_id"])
 
 
 def parts_of(walk: Walk, kept: Kept, day: Day, keys: set[PartKey], changed: Sequence[str]) -> dict[PartKey, Part]:
@@ -101,7 +117,7 @@ def parts_of(walk: Walk, kept: Kept, day: Day, keys: set[PartKey], changed: Sequ
     parts = day.scope.parts[day.scope.parts.cluster == kept.cluster]
     names = day.scope.lines.select(["line_item_id", "cost_metric"]).to_pandas().iloc[parts.line].reset_index(drop=True)
     parts = parts.reset_index(drop=True).assign(line_item_id=names.line_item_id, cost_metric=names.cost_metric)
-    of_part = list(zip(parts.line_item_id, parts.cost_metric, parts.start_ms, parts.end_ms, strict=True))
+    of_part = list(zip(parts.line_item_id, parts.cost_metric, parts.start_ms, parts.end_ms, parts.node_key, strict=True))
     place = {key: n for n, key in enumerate(of_part) if key in keys}
     for key in sorted(keys - place.keys()):
         raise ChargebackError(
@@ -160,7 +176,6 @@ def _stored_rows(kept: Kept, lines: set[tuple[str, str]]) -> dict[PartKey, list[
 
 def _lines_of(walk: Walk, kept: Kept, lines: set[tuple[str, str]]) -> list[dict[str, Any]]:
     table = kept_table(walk, kept, "reconciliation")
-    found: list[dict[str, Any]] = table.filter(
-        pc.is_in(table["line_item_id"], pa.array(sorted({name for name, _ in lines}), pa.string()))
-    ).to_pylist()
+    named = pc.is_in(table["line_item_id"], pa.array(sorted({name for name, _ in lines}), pa.string()))
+    found: list[dict[str, Any]] = table.filter(pc.and_(named, pc.is_null(table["rule"]))).to_pylist()
     return found

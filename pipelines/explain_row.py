@@ -17,6 +17,7 @@ import pyarrow as pa
 from allocation.apportion import apportion
 from allocation.chargeback import GIB_MS
 from allocation.errors import ChargebackError
+from allocation.frame_rows import LAST_ORDINAL
 from allocation.money import decimal_to_nanos
 from allocation.trace import Book
 from pipelines import inputs
@@ -25,6 +26,7 @@ from pipelines.explain_slices import KINDS, Checks, intervals, money_text, nanos
 
 WIDE = ("gpu_weight", "device_weight", "used_byte_ms", "overhead_byte_ms", "idle_byte_ms", "unmeasured_weight")
 MONEY = ("used_cost", "overhead_cost", "idle_cost", "cost")
+HOST_REASON = "gpu_share"
 _NAMES = ("gpu_uuid", "gpu_instance", "bucket", "reason", "namespace", "pod", "pod_uid")
 
 
@@ -167,7 +169,7 @@ def _line(part: Part, checks: Checks) -> dict[str, Any]:
     checks.money("rows of the line = the line's part of this day", part.day_nanos, decimal_to_nanos(line["cost_in"]))
     names = ("line_item_id", "provider", "billing_account", "billing_period", "source_file", "source_row", "resource_id",
              "service", "charge_period_start", "charge_period_end", "cost_metric", "currency",
-             "line_cost", "cost_in", "state")  # fmt: skip
+             "line_cost", "cost_in", "state", "node")  # fmt: skip
     told = {name: _plain(line[name]) for name in names}
     told["rounding"] = f"{line['rounding']:f}"
     return told | {"part": {"start": time_text(part.frame[1]), "end": time_text(part.frame[2]), "cost": nanos_text(part.nanos)}}
@@ -190,8 +192,9 @@ def _node(part: Part, own: "pd.Series[Any]", checks: Checks) -> dict[str, Any]:
     checks.money("GPUs (and host) = the part", int(rows.nanos.sum()), part.nanos)
     gpus = _divided(rows, "gpu_ordinal", "gpu_weight", ("gpu_uuid", "gpu_model"), own.gpu_ordinal)
     buckets = rows.drop_duplicates("gpu_ordinal")
-    for gpu, bucket, reason in zip(gpus, buckets.bucket, buckets.reason, strict=True):
-        gpu["reason"] = reason if bucket in ("host", "unallocated") and reason != "unknown_time" else None
+    for gpu, bucket, reason, place in zip(gpus, buckets.bucket, buckets.reason, buckets.gpu_ordinal, strict=True):
+        gpu["reason"] = reason if bucket == "unallocated" and reason != "unknown_time" else None
+        gpu["reason"] = HOST_REASON if place == LAST_ORDINAL else gpu["reason"]
     return {
         "node": own.node, "node_id": own.node_id, "expected_seconds": part.expected_ms / 1000, "gpus": gpus,
     }  # fmt: skip

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from pipelines.explain import Explained
 from pipelines.explain_layout import clock, make_grid, say, title
+from pipelines.explain_row import HOST_REASON
 from pipelines.explain_slices import KINDS
 from pipelines.explain_text_owners import model_split, owner
 
@@ -28,6 +29,8 @@ _WHY = {
     "node_without_metrics": "the machine has no series in these days (R18)",
     "unknown_time": "the time of which nothing is known, where that is too much of the expected time (R9)",
 }
+
+_BY_REQUESTS = "the pod's part of what gpu_share leaves: half by its CPU request, half by its memory request (R48)"
 
 
 def console(given: Console) -> Console:
@@ -97,6 +100,8 @@ def _bill(walk: Walked, out: Console) -> None:
     currency = f"{line['currency']} {line['cost_metric']}"
     say(out, f"bill    {line['source_file']}, row {line['source_row']}: line {line['line_item_id']}")
     say(out, f"        {line['charge_period_start']} to {line['charge_period_end']}, {line['line_cost']} {currency}")
+    if line["node"] is None:
+        say(out, f"        paid by several machines together; this cluster's part of the day is {line['cost_in']}")
     if (part["start"], part["end"]) != (line["charge_period_start"], line["charge_period_end"]):
         when = f"{clock(part['start'])} to {clock(part['end'])}"
         say(out, f"        of it this day {line['cost_in']}; of this {when}: {part['cost']}")
@@ -142,7 +147,7 @@ def _device(walk: Walked, out: Console) -> None:
         over_time = (_gib_s(row[f"{k}_byte_ms"]) for k in KINDS)
         grid.add_row(">" if row["this"] else "", _whose(row), row["basis"], *over_time, row["cost"])
     out.print(grid)
-    why = _WHY.get(walk["row"]["reason"] or "")
+    why = _BY_REQUESTS if _from_host(walk) else _WHY.get(walk["row"]["reason"] or "")
     if why:
         say(out, f"        {why}")
     got = walk["holder"]
@@ -152,6 +157,12 @@ def _device(walk: Walked, out: Console) -> None:
     if len(got["models"]) > 1 and not (walk["model_split"] and walk["model_split"]["as_stored"]):
         for model in got["models"]:
             say(out, f"        row of model {model['model'] or '-'}: {model['cost']}")
+
+
+def _from_host(walk: Walked) -> bool:
+    """Whether a pod's row is its part of what the host was left."""
+    of_host = any(gpu["this"] and gpu["reason"] == HOST_REASON for gpu in walk["node"]["gpus"])
+    return of_host and walk["row"]["bucket"] == "workload"
 
 
 def _how(told: Walked) -> str:

@@ -14,12 +14,12 @@ from typing import get_args
 import yaml
 
 from allocation.errors import SettingsError, nearest
-from pipelines.settings import BillingEntry, MetricsEntry
+from pipelines.settings import BillingEntry, CostMetric, MetricsEntry
 
 METRICS_KINDS: tuple[str, ...] = get_args(MetricsEntry.model_fields["kind"].annotation)
 PROFILES: tuple[str, ...] = get_args(MetricsEntry.model_fields["profile"].annotation)
 BILLING_KINDS: tuple[str, ...] = get_args(BillingEntry.model_fields["kind"].annotation)
-COSTS: tuple[str, ...] = get_args(BillingEntry.model_fields["cost"].annotation)
+COSTS = get_args(CostMetric)
 
 _PLAIN = re.compile(r"[A-Za-z./][\w./:@-]*")
 
@@ -169,7 +169,8 @@ policy:
   overhead: proportional # what the driver reserves: proportional | even | separate
   idle: holder # free memory: holder | separate | proportional | even
   stranded: separate # what a MIG partition leaves unusable: separate | spread
-  gpu_share: 1.0 # the GPUs' part of a node's cost; the rest is bucket host
+  gpu_share: 1.0 # the GPUs' part of a node's cost, or a table {p5.*: 0.9, default: 1.0}; the rest is the host's
+  host: separate # the host's part: separate (bucket host) | by_requests (pods, by their CPU and memory requests)
   min_coverage: 0.5 # below it, the cost of unknown time is unallocated
 """
 

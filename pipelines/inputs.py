@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 
+from pipelines.overruled import rules_of
 from pipelines.settings import Settings
 from pipelines.storage import Commit, Partition, TableStore
 from pipelines.version import VERSION
@@ -26,12 +27,19 @@ WORDS = {
 
 def inputs_of(settings: Settings, store: TableStore, partition: Partition, owners_id: str) -> dict[str, str]:
     """The marks of what the settings and the store hold now."""
-    money = [[b.kind, b.name, *b.costs, b.currency] for b in settings.billing]
+    money = [b.marks for b in settings.billing]
     kept = {name: _mark(store.commit(name, partition)) for name in ("samples", "nodes", "pods")}
     samples = store.commit("samples", partition)
     counters = _hash(samples.detail.get("counters") if samples else None)
     policy_id = settings.policy.policy().policy_id
-    return {"policy": policy_id, "owners": owners_id, "billing": _hash(money), "code": VERSION, "counters": counters, **kept}
+    return {
+        "policy": policy_id,
+        "owners": owners_id,
+        "billing": _hash([money, rules_of(settings)]),
+        "code": VERSION,
+        "counters": counters,
+        **kept,
+    }
 
 
 def _mark(commit: Commit | None) -> str:

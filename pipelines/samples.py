@@ -14,8 +14,16 @@ import pyarrow.compute as pc
 from allocation.errors import ChargebackError
 from allocation.findings import Finding, as_json, from_json
 from allocation.schemas import SAMPLES
-from pipelines.inventory import build_nodes, build_pods, catalogue, disagreements, inventory_table, overruled
-from pipelines.metric_sources.base import MetricSource, Shard, Window
+from pipelines.inventory import (
+    build_nodes,
+    build_pods,
+    catalogue,
+    disagreements,
+    inventory_table,
+    overruled,
+    requests_unknown,
+)
+from pipelines.metric_sources.base import INVENTORY_METRICS, REQUEST_METRICS, MetricSource, Shard, Window
 from pipelines.metric_sources.content import content_of
 from pipelines.metric_sources.gather import all_notices, all_places, all_shards
 from pipelines.metric_sources.model_servers import gather, metrics_of
@@ -77,7 +85,7 @@ def fetch(
     Raises:
         ChargebackError: the source tells less than 95 % of what is kept; what is kept stays.
     """
-    query = _query_id(cluster, window, settings.owners.model_split)
+    query = _query_id(cluster, window, settings.owners.model_split, settings.policy)
     kept = store.commit("samples", partition)
     reused = kept is not None and not again and kept.detail.get("query") == query
     if not reused:
@@ -96,7 +104,7 @@ def _ask(
     """Asks the sources and replaces the samples, unless they tell too much less than before."""
     sources = sources_of(cluster, settings)
     asked = [(source, window) for source in sources]
-    series = [told for source, _ in asked for told in source.inventory(window)]
+    series = [told for source, _ in asked for told in source.inventory(window, _inventory_metrics(settings.policy))]
     places = all_places(asked, series, [entry.name for entry in cluster.nodes])
     told = _Told(settings.policy)
     beside = {"inventory": inventory_table(series)}
@@ -134,7 +142,9 @@ def _derive(
     """Nodes and pods from what was kept and what is configured now."""
     names = [str(n) for n in _list(detail["nodes"])]
     types = catalogue(settings.instance_types)
-    nodes, pods = build_nodes(inventory, cluster.nodes, names, settings.policy.max_hold, types), build_pods(inventory)
+    by_requests = settings.policy.host == "by_requests"
+    nodes = build_nodes(inventory, cluster.nodes, names, settings.policy.max_hold, types)
+    pods = build_pods(inventory, with_requests=by_requests)
     for name, table in (("nodes", nodes), ("pods", pods)):
         written = store.read(name, partition)
         if written is None or not written.equals(table):
@@ -143,6 +153,7 @@ def _derive(
     for table in (nodes, pods):
         digest.update(json.dumps(table.to_pylist(), sort_keys=True, default=str).encode())
     findings = (*(from_json(told) for told in _list(detail["findings"])), *disagreements(inventory, cluster.nodes))
+    findings += tuple(requests_unknown(cluster.name, pods, names)) if by_requests else ()
     counters = str(detail.get("counters", ""))
     models = tuple(str(model) for model in _list(detail["models"])) if "models" in detail else None
     not_believed = overruled(inventory, cluster.nodes, nodes)
@@ -218,7 +229,11 @@ def _counters(split: ModelSplitEntry) -> list[object]:
     return [metrics_of(split), split.custom and split.custom.model_dump()]
 
 
-def _query_id(cluster: ClusterEntry, window: Window, split: ModelSplitEntry | None) -> str:
+def _inventory_metrics(policy: PolicyEntry) -> Sequence[str]:
+    return tuple(dict.fromkeys((*INVENTORY_METRICS, *REQUEST_METRICS))) if policy.host == "by_requests" else INVENTORY_METRICS
+
+
+def _query_id(cluster: ClusterEntry, window: Window, split: ModelSplitEntry | None, policy: PolicyEntry) -> str:
     """A hash of all that decides what is fetched: servers, files' content, profile, match labels, nodes, counters, window."""
     entries = []
     for entry in cluster.metrics:
@@ -228,7 +243,8 @@ def _query_id(cluster: ClusterEntry, window: Window, split: ModelSplitEntry | No
         entries.append(told)
     nodes = sorted(entry.name for entry in cluster.nodes)
     counters = None if split is None else _counters(split)
-    text = json.dumps([KEPT_FORMAT, entries, nodes, counters, window.start_ms, window.end_ms], sort_keys=True, default=str)
+    more = ["by_requests"] if policy.host == "by_requests" else []
+    text = json.dumps([KEPT_FORMAT, entries, nodes, counters, window.start_ms, window.end_ms, *more], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -17,9 +17,10 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 from pydantic_settings import SettingsError as EnvironmentSettingsError
 
 from allocation.errors import SettingsError, nearest
-from allocation.policy import IdlePolicy, OverheadPolicy, Policy, StrandedPolicy
+from allocation.policy import HostPolicy, IdlePolicy, OverheadPolicy, Policy, StrandedPolicy, UnattributedPolicy
 from pipelines.owner_entries import OwnersEntry
-from pipelines.values import Bytes, ClusterName, DeviceBytes, DurationMs, Instant, ServerUrl, SharePpb
+from pipelines.scope_settings import ScopeRuleEntry
+from pipelines.values import Bytes, ClusterName, DeviceBytes, DurationMs, GpuShare, Instant, ServerUrl
 
 ENV_PREFIX = "CHARGEBACK__"
 
@@ -169,16 +170,51 @@ class ClusterEntry(_Section):
 CostMetric = Literal["billed", "effective", "contracted", "list"]
 
 
+class CapacityBlockEntry(_Section):
+    """Machines that AWS sold for a time at one price: their fee is spread over that time, and over them."""
+
+    id: str = Field(pattern=r"^cr-[0-9a-zA-Z]+$")
+    start: Instant = Field(alias="from")
+    until: Instant
+    instances: int | None = Field(default=None, ge=1, le=1000)
+    nodes: list[Annotated[str, Field(pattern=r"^i-[0-9a-zA-Z]+$")]] = []
+
+    @model_validator(mode="after")
+    def _complete(self) -> "CapacityBlockEntry":
+        if self.until <= self.start:
+            raise ValueError("`until` must be after `from`")
+        if self.instances is None and not self.nodes:
+            raise ValueError("say how many `instances` the block has, or name its `nodes`")
+        if self.instances is not None and self.instances < len(self.nodes):
+            raise ValueError("`nodes` names more than `instances`")
+        return self
+
+
+AWS_REPORTS = ("aws-cur", "aws-cur2")
+
+
 class BillingEntry(_Section):
     """One bill export; ``cost`` is one metric, or a list of which every table then holds each."""
 
-    kind: Literal["focus", "aws-cur2"]
+    kind: Literal["focus", "aws-cur", "aws-cur2"]
     path: str
     cost: CostMetric | list[CostMetric] = "billed"
     name: str | None = None
     currency: str | None = None
     endpoint_url: str | None = None
     region: str | None = None
+    include: list[ScopeRuleEntry] = []
+    exclude: list[ScopeRuleEntry] = []
+    profile: str | None = None
+    role_arn: str | None = Field(default=None, pattern=r"^arn:[^:]+:iam::\d{12}:role/.+")
+    external_id: str | None = None
+    capacity_blocks: list[CapacityBlockEntry] = []
+
+    @property
+    def marks(self) -> list[object]:
+        """What of the entry decides the lines beside the delivery; a change of it makes them anew."""
+        blocks = [block.model_dump(mode="json") for block in self.capacity_blocks]
+        return [self.kind, self.name, *self.costs, self.currency, *([blocks] if blocks else [])]
 
     @property
     def costs(self) -> tuple[CostMetric, ...]:
@@ -192,6 +228,17 @@ class BillingEntry(_Section):
             raise ValueError("name one metric, or several once each")
         return cost
 
+    @model_validator(mode="after")
+    def _of_aws(self) -> "BillingEntry":
+        if self.external_id is not None and self.role_arn is None:
+            raise ValueError("`external_id` is told to a role: name `role_arn`")
+        if self.capacity_blocks and self.kind not in AWS_REPORTS:
+            raise ValueError(f"`capacity_blocks` belong to the kinds {', '.join(AWS_REPORTS)}")
+        ids = [block.id.lower() for block in self.capacity_blocks]
+        if len(set(ids)) < len(ids):
+            raise ValueError("`capacity_blocks` names a block twice")
+        return self
+
 
 class PolicyEntry(_Section):
     """See ``allocation.policy``."""
@@ -201,9 +248,11 @@ class PolicyEntry(_Section):
     overhead: OverheadPolicy = "proportional"
     idle: IdlePolicy = "holder"
     stranded: StrandedPolicy = "separate"
-    gpu_share: SharePpb = Field(default="1.0", validate_default=True)
+    gpu_share: GpuShare = Field(default="1.0", validate_default=True)
+    host: HostPolicy = "separate"
     min_coverage: float = Field(default=0.5, ge=0, le=1)
     reserved: dict[str, Bytes] = Field(default_factory=dict)
+    unattributed: UnattributedPolicy = "out_of_scope"
 
     @model_validator(mode="after")
     def _ordered(self) -> "PolicyEntry":
@@ -219,9 +268,12 @@ class PolicyEntry(_Section):
             self.overhead,
             self.idle,
             self.stranded,
-            self.gpu_share,
+            self.gpu_share.default_ppb,
             self.min_coverage,
             dict(self.reserved),
+            self.gpu_share.by_type,
+            self.host,
+            unattributed=self.unattributed,
         )
 
 

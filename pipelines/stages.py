@@ -31,6 +31,7 @@ from allocation.usage import measure
 from pipelines.bills import Bill, discover, read_lines
 from pipelines.inputs import inputs_of
 from pipelines.inventory import catalogue, nodes_frame, pods_frame, with_billed_types
+from pipelines.overruled import idle_rules, overruled, rules_of
 from pipelines.owner_settings import owners_of
 from pipelines.samples import Fetched, fetch, window_of
 from pipelines.settings import ClusterEntry, Settings, day_start
@@ -96,7 +97,9 @@ def read_day(walk: Walk, day: date, bills: Sequence[Bill] | None = None) -> DayB
     """All lines that touch the day, from every configured bill."""
     bills = discover(walk.settings) if bills is None else bills
     start = day_start(day)
-    lines, noticed = read_lines(bills, walk.store, start, start + DAY)
+    delivered, noticed = read_lines(bills, walk.store, start, start + DAY)
+    scoped = overruled(walk.settings, delivered)
+    lines, noticed = scoped.lines, [*noticed, *idle_rules(scoped, day)]
     touching = tuple(sorted(lines["delivery_id"].unique().to_pylist()))
     return DayBill(day, lines, touching, tuple(sorted(b.delivery.delivery_id for b in bills)), tuple(noticed))
 
@@ -114,11 +117,11 @@ def cluster_nodes(walk: Walk, day: date, fetched: Mapping[str, Fetched]) -> dict
     return {name: nodes_frame(_read(walk, "nodes", day, name), f.nodes) for name, f in fetched.items()}
 
 
-def scope_day(bill: DayBill, nodes: Mapping[str, pd.DataFrame], fetched: Mapping[str, Fetched]) -> DayLines:
+def scope_day(bill: DayBill, nodes: Mapping[str, pd.DataFrame], fetched: Mapping[str, Fetched], policy: Policy) -> DayLines:
     """Whose each line is, over all clusters."""
     start = to_ms(day_start(bill.day))
-    overruled = {key: node for one in fetched.values() for key, node in one.overruled.items()}
-    return day_lines(bill.lines, nodes, start, start + DAY_MS, overruled)
+    not_believed = {key: node for one in fetched.values() for key, node in one.overruled.items()}
+    return day_lines(bill.lines, nodes, start, start + DAY_MS, not_believed, policy.unattributed)
 
 
 @dataclass(frozen=True)
@@ -194,9 +197,10 @@ def run_id_of(walk: Walk, partition: Partition, bill: DayBill, fetched: Mapping[
     nodes: list[object] = [n.model_dump(mode="json") for c in walk.settings.clusters for n in c.nodes]
     if walk.settings.instance_types:
         nodes.append({name: kind.model_dump(mode="json") for name, kind in walk.settings.instance_types.items()})
-    money = [[b.kind, b.name, *b.costs, b.currency] for b in walk.settings.billing]
+    money = [b.marks for b in walk.settings.billing]
+    rules = rules_of(walk.settings)
     text = json.dumps(
-        [str(partition), bill.deliveries, money, series, walk.policy.policy_id, owners, nodes, VERSION],
+        [str(partition), bill.deliveries, money, rules, series, walk.policy.policy_id, owners, nodes, VERSION],
         sort_keys=True,
         default=str,
     )
@@ -257,7 +261,7 @@ def reconcile_day(scope: DayLines, cluster: str, chargeback: pa.Table, day: date
 def compute(walk: Walk, bill: DayBill, fetched: Mapping[str, Fetched], clusters: Sequence[str]) -> Iterator[Results]:
     """The results of the named clusters (and of ``_bill`` where named), nothing written."""
     nodes = cluster_nodes(walk, bill.day, fetched)
-    scope = scope_day(bill, nodes, fetched)
+    scope = scope_day(bill, nodes, fetched, walk.policy)
     for name in clusters:
         partition = Partition(bill.day, name)
         run_id = run_id_of(walk, partition, bill, fetched)

@@ -1,4 +1,4 @@
-"""Settings that name something which no cluster of the day has: a model of GPU, a type of machine.
+"""Settings that name something which no cluster of the day has, a model of GPU or a type of machine, or that do nothing.
 
 They are likely misspelt, and what they ask for is not done. Here do not belong settings wrong in themselves (``settings``).
 """
@@ -6,13 +6,15 @@ They are likely misspelt, and what they ask for is not done. Here do not belong 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, timedelta
 from difflib import SequenceMatcher
+from fnmatch import fnmatchcase
 
 import pandas as pd
 import pyarrow as pa
 
 from allocation.findings import Code, Finding, Severity
+from allocation.policy import WHOLE_PPB
 from pipelines.samples import Fetched
-from pipelines.settings import Settings, day_start
+from pipelines.settings import PolicyEntry, Settings, day_start
 
 _SHOWN = 5
 
@@ -20,7 +22,10 @@ _SHOWN = 5
 def unused_settings(
     settings: Settings, fetched: Mapping[str, Fetched], nodes: Mapping[str, pd.DataFrame], lines: pa.Table, day: date
 ) -> list[Finding]:
-    """A finding for each model under ``policy.reserved`` and each type under ``instance_types`` that the day does not have.
+    """A finding for each setting that the day has no use for.
+
+    That is a model under ``policy.reserved``, a type under ``instance_types`` or ``policy.gpu_share`` that the day does not have,
+    and ``policy.host`` where nothing is left to the host.
 
     Args:
         settings: The configuration.
@@ -37,8 +42,20 @@ def unused_settings(
     types = {str(kind) for table in nodes.values() for kind in table.instance_type.dropna()}
     types |= {str(kind) for kind in lines["instance_type"].unique().to_pylist() if kind}
     told += _unused("instance_types", settings.instance_types, types, "no node and no line of the day has that type")
+    told += _unused_shares(settings.policy, types)
     period = day_start(day), day_start(day) + timedelta(days=1)
     return [Finding(Code.UNUSED_SETTING, Severity.INFO, setting, evidence, period) for setting, evidence in told]
+
+
+def _unused_shares(policy: PolicyEntry, types: set[str]) -> Iterator[tuple[str, str]]:
+    """Setting and evidence of each type or pattern of ``gpu_share`` that no type is or fits; and of a host without a part."""
+    named = {name for name, _ in policy.gpu_share.by_type}
+    met = {name for name in named if any(fnmatchcase(kind, name) for kind in types)} | (named & types)
+    never = named - met if types else ()
+    yield from _unused("policy.gpu_share", never, types, "no node and no line of the day has such a type")
+    shares = (policy.gpu_share.default_ppb, *(share for _, share in policy.gpu_share.by_type))
+    if policy.host == "by_requests" and min(shares) == WHOLE_PPB:
+        yield "policy.host", "by_requests divides what gpu_share leaves to the host, and gpu_share leaves nothing; set it below 1"
 
 
 def _unused(section: str, named: Iterable[str], seen: set[str], what: str) -> Iterator[tuple[str, str]]:

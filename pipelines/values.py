@@ -4,9 +4,10 @@ Each type here is read by ``settings``; a ``ValueError`` becomes one line that n
 """
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
-from typing import Annotated
+from typing import Annotated, NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator
@@ -21,6 +22,8 @@ LONGEST_MS = 31 * DAY_MS
 MOST_BYTES = 2**50
 SMALLEST_DEVICE_BYTES = 2**27
 HEAVIEST = 1000
+DEFAULT_TYPE = "default"
+"""In a table per instance type: of all types that it does not name."""
 _KEYED = tuple(f"{kind}:KEY" for kind in KEYED_SOURCES)
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": HOUR_MS, "d": DAY_MS}
 _UNITS_BYTES = {
@@ -75,13 +78,38 @@ def _device_bytes(value: object) -> int:
     return amount
 
 
+class GpuShares(NamedTuple):
+    """The GPUs' part of a machine's price, in parts of 10^9; ``by_type``: by instance type or pattern, in the file's order."""
+
+    default_ppb: int
+    by_type: tuple[tuple[str, int], ...] = ()
+
+
+def _gpu_shares(value: object) -> GpuShares:
+    """One share for all machines, or a table by instance type."""
+    if isinstance(value, GpuShares):
+        return value
+    if not isinstance(value, Mapping):
+        return GpuShares(_share_ppb(value))
+    if not value or not all(isinstance(name, str) and name.strip() for name in value):
+        raise ValueError("a table of shares has instance types as its keys, for example {p5.48xlarge: 0.9, default: 1.0}")
+    shares = {}
+    for name, share in value.items():
+        try:
+            shares[name] = _share_ppb(share)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+    default = shares.pop(DEFAULT_TYPE, 10**9)
+    return GpuShares(default, tuple(shares.items()))
+
+
 def _share_ppb(value: object) -> int:
     try:
         share = Decimal(str(value))
     except InvalidOperation:
-        raise ValueError(f"{value!r} is no share; write a number from 0 to 1") from None
-    if not share.is_finite() or not 0 <= share <= 1 or share * 10**9 != int(share * 10**9):
-        raise ValueError(f"{value!r} is no share from 0 to 1 with at most nine decimals")
+        raise ValueError(f"{value!r} is no share; write a number above 0, up to 1") from None
+    if not share.is_finite() or not 0 < share <= 1 or share * 10**9 != int(share * 10**9):
+        raise ValueError(f"{value!r} is no share above 0, up to 1, with at most nine decimals")
     return int(share * 10**9)
 
 
@@ -153,4 +181,4 @@ DeviceBytes = Annotated[int, BeforeValidator(_device_bytes)]
 Instant = Annotated[datetime, BeforeValidator(parse_instant)]
 ClusterName = Annotated[str, AfterValidator(_cluster_name)]
 ServerUrl = Annotated[str | None, AfterValidator(_url)]
-SharePpb = Annotated[int, BeforeValidator(_share_ppb)]
+GpuShare = Annotated[GpuShares, BeforeValidator(_gpu_shares)]

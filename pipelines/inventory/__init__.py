@@ -9,6 +9,7 @@ from pipelines.inventory.billed_types import with_billed_types
 from pipelines.inventory.catalogue import InstanceType, catalogue, instance_types
 from pipelines.inventory.contradictions import disagreements, overruled
 from pipelines.inventory.frames import nodes_frame, pods_frame
+from pipelines.inventory.host_requests import requests_unknown
 from pipelines.inventory.nodes import build_nodes
 from pipelines.inventory.pods import build_pods
 from pipelines.inventory.stretches import EARLIEST, LATEST, inventory_table
@@ -26,5 +27,6 @@ __all__ = [
     "nodes_frame",
     "overruled",
     "pods_frame",
+    "requests_unknown",
     "with_billed_types",
 ]

@@ -1,4 +1,4 @@
-"""What a machine carries by the type that its bill names, where neither configuration nor cluster tells its type or its GPUs.
+"""A machine's type, and what it carries, by its bill, where neither configuration nor cluster tells its type (or its GPUs).
 
 Here does not belong what the configuration, kube-state-metrics or the catalogue say first (`nodes`).
 """
@@ -12,9 +12,9 @@ from pipelines.inventory.catalogue import InstanceType
 
 
 def with_billed_types(nodes: pd.DataFrame, lines: pa.Table, types: Mapping[str, InstanceType]) -> pd.DataFrame:
-    """The nodes, those of unknown type with count and memory of the type on their lines.
+    """The nodes, those of unknown type with the type on their lines, its count and memory.
 
-    Only where all lines of a machine name one type, and nothing else tells how many GPUs it has or what memory they have.
+    Only where all lines of a machine name one type; count and memory only where nothing else tells either of them.
 
     Args:
         nodes: table ``nodes``, as the method reads it.
@@ -23,10 +23,12 @@ def with_billed_types(nodes: pd.DataFrame, lines: pa.Table, types: Mapping[str, 
     """
     pairs = lines.select(["node_key", "instance_type"]).to_pandas().dropna().drop_duplicates()
     pairs = pairs[~pairs.node_key.duplicated(keep=False)].set_index("node_key").instance_type
-    kind = nodes.node_key.map(pairs[pairs.isin(list(types))])
+    billed = nodes.node_key.map(pairs)
+    kind = billed.where(billed.isin(list(types)))
     unknown = nodes.instance_type.isna() & nodes.gpus.isna() & nodes.gpu_memory_bytes.isna() & kind.notna()
     gpus, memory = ({name: float(told[n]) for name, told in types.items()} for n in range(2))
     return nodes.assign(
+        instance_type=nodes.instance_type.astype("object").where(nodes.instance_type.notna(), billed),
         gpus=nodes.gpus.where(~unknown, kind.map(gpus)),
         gpu_memory_bytes=nodes.gpu_memory_bytes.where(~unknown, kind.map(memory)),
     )

@@ -17,7 +17,7 @@ _RESERVES = "run_ai_reserve_for_gpu_index"
 _TEXTS = ("node", "gpu_group")
 _KEY = ("namespace", "pod", "pod_uid")
 _DECLARED = ("declared_memory_bytes", "declared_fraction")
-_NUMBERS = ("requested_gpus", *_DECLARED)
+_NUMBERS = ("requested_gpus", "requested_cpu_milli", "requested_memory_bytes", *_DECLARED)
 
 
 def nodes_frame(nodes: pa.Table, with_series: Iterable[str] = ()) -> pd.DataFrame:
@@ -39,9 +39,9 @@ def pods_frame(pods: pa.Table) -> pd.DataFrame:
     Returns:
         ``namespace``, ``pod``, ``pod_uid``, ``node`` (empty: unknown); ``seen_ms``, ``seen_until_ms`` (int64; a pod's own start
         counts as first sight where it is earlier), ``started_ms``, ``ended_ms`` (NaN: unknown); ``requested_gpus``,
-        ``declared_memory_bytes``, ``declared_fraction`` (NaN: nothing), ``declared_from_ms`` (0 for the first); ``gpu_group``,
-        ``gpu_resource`` (the one resource it counts GPUs by, empty where it is none or several), ``has_claim``,
-        ``reserves_index`` (the GPU that a reservation pod names, else empty).
+        ``requested_cpu_milli``, ``requested_memory_bytes``, ``declared_memory_bytes``, ``declared_fraction`` (NaN: nothing),
+        ``declared_from_ms`` (0 for the first); ``gpu_group``, ``gpu_resource`` (the one resource it counts GPUs by, empty where
+        it is none or several), ``has_claim``, ``reserves_index`` (the GPU that a reservation pod names, else empty).
     """
     told = pods.select([*_KEY, *_DECLARED]).to_pandas()
     began = ((told != told.shift()) & (told.notna() | told.shift().notna())).any(axis=1).to_numpy()

@@ -15,6 +15,7 @@ from allocation.node_keys import node_keys
 from allocation.schemas import NODES, conform
 from allocation.times import time_column, to_ms
 from pipelines.inventory.catalogue import InstanceType, instance_types
+from pipelines.inventory.host_requests import allocatable
 from pipelines.inventory.node_facts import capacity, facts_at
 from pipelines.inventory.stretches import (
     EARLIEST,
@@ -62,7 +63,8 @@ def build_nodes(
     stays = pd.concat([stays, _configured_stays(configured, set(stays.node), sights)], ignore_index=True)
     stays = pd.concat([stays, _bare(set(seen) - set(stays.node))], ignore_index=True)
     stays = stays.astype(_TYPES).sort_values(["node", "from_ms", "node_id"], ignore_index=True)
-    return _table(stays, configured, facts_at(stays, table), capacity(table), types or instance_types(), max_hold_ms)
+    facts = facts_at(stays, table).join(allocatable(stays, table))
+    return _table(stays, configured, facts, capacity(table), types or instance_types(), max_hold_ms)
 
 
 def node_sights(table: pa.Table) -> pd.DataFrame:
@@ -161,6 +163,8 @@ def _table(
         "configured": pa.array(entry != _NONE),
         "gpu_resources": _whole(stays.node.map(resources)),
         "gpu_replicas": _whole(facts.gpu_replicas),
+        "allocatable_cpu_milli": _whole(facts.cpu),
+        "allocatable_memory_bytes": _whole(facts.memory),
     }
     columns |= {n: text_column(facts[n]) for n in ("gpu_product", "sharing_strategy", "mig_strategy")}
     return conform(pa.table(columns), NODES, source="inventory")

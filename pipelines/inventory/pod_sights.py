@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.inventory.stretches import Int64, Stretches, numbered, text_column
-from pipelines.metric_sources.base import INVENTORY_METRICS
+from pipelines.metric_sources.base import INVENTORY_METRICS, REQUEST_METRICS
 
-POD_METRICS = tuple(metric for metric in INVENTORY_METRICS if metric.startswith("kube_pod_"))
+POD_METRICS = tuple(dict.fromkeys(name for name in (*INVENTORY_METRICS, *REQUEST_METRICS) if name.startswith("kube_pod_")))
 _KEY = ["namespace", "pod", "pod_uid"]
 
 

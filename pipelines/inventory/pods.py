@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from allocation.schemas import PODS, conform
 from allocation.times import time_column
+from pipelines.inventory.host_requests import requested
 from pipelines.inventory.pod_labels import label_versions
 from pipelines.inventory.pod_lives import lives
 from pipelines.inventory.pod_requests import claims, declared, gpu_group, gpu_requests, request_maps, requested_gpus
@@ -23,7 +24,7 @@ _ROLLED_UP = {"ReplicaSet": ("kube_replicaset_owner", "replicaset"), "Job": ("ku
 """Kinds of owners that have an owner themselves: the series that names it, and its label for their own name."""
 
 
-def build_pods(inventory: Inventory) -> pa.Table:
+def build_pods(inventory: Inventory, *, with_requests: bool = False) -> pa.Table:
     """The table ``pods``: one row a pod and version of its labels, annotations and declared memory.
 
     What series without a uid say of a pod goes to the pod of that name which had come last when they were seen, as far as no
@@ -32,6 +33,7 @@ def build_pods(inventory: Inventory) -> pa.Table:
 
     Args:
         inventory: the table ``inventory``, or its series.
+        with_requests: tell what each asked for of CPU and memory, null otherwise.
     """
     table = as_table(inventory)
     sights = PodSights(table)
@@ -49,6 +51,7 @@ def build_pods(inventory: Inventory) -> pa.Table:
         "workload_name": text_column(name),
         "gpu_requests": request_maps(requests, len(pods)),
         "requested_gpus": pa.array(requested_gpus(requests, len(pods)), from_pandas=True),
+        **_host_requests(sights, with_requests=with_requests),
         "gpu_group": text_column(gpu_group(sights)),
         "resource_claims": claims(sights, len(pods)),
     }
@@ -61,6 +64,15 @@ def build_pods(inventory: Inventory) -> pa.Table:
     rows["declared_memory_bytes"] = pa.array(at.declared_memory_bytes.astype("Int64"), pa.int64())
     rows["declared_fraction"] = pa.array(at.declared_fraction, from_pandas=True)
     return conform(pa.table(rows), PODS, source="inventory")
+
+
+def _host_requests(sights: PodSights, *, with_requests: bool) -> dict[str, pa.Array]:
+    silent = pd.Series(np.nan, sights.pods.index)
+    cpu, memory = requested(sights) if with_requests else (silent, silent)
+    return {
+        name: pa.array(amount.astype("Int64"), pa.int64())
+        for name, amount in (("requested_cpu_milli", cpu), ("requested_memory_bytes", memory))
+    }
 
 
 def _together(versions: pd.DataFrame, declared: pd.DataFrame) -> pd.DataFrame:

@@ -93,6 +93,12 @@ INVENTORY_METRICS = (
     "kube_pod_resourceclaim_info",
 )
 """The series that the inventory is built from; each may be absent."""
+REQUEST_METRICS = (
+    "kube_pod_container_resource_requests",
+    "kube_pod_init_container_resource_requests",
+    "kube_node_status_allocatable",
+)
+"""Those that tell how much CPU and memory pods asked for and a machine can give."""
 
 
 @dataclass(frozen=True)
@@ -158,8 +164,8 @@ class MetricSource(Protocol):
         """All series of these metrics in the window, unreduced; the pieces of one series in time order."""
         ...
 
-    def inventory(self, window: Window) -> Sequence[InfoSeries]:
-        """The series of kube-state-metrics in the window, reduced."""
+    def inventory(self, window: Window, metrics: Sequence[str] = INVENTORY_METRICS) -> Sequence[InfoSeries]:
+        """These series of kube-state-metrics in the window, reduced."""
         ...
 
     def profiles(self, window: Window) -> Sequence[str]:

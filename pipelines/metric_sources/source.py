@@ -36,10 +36,10 @@ class ProfiledSource:
         """All series of these metrics in the window, unreduced; the pieces of one series in time order."""
         return self._store.read([Wanted(metric) for metric in metrics], window)
 
-    def inventory(self, window: Window) -> Sequence[InfoSeries]:
-        """The series of kube-state-metrics in the window, reduced piece by piece."""
+    def inventory(self, window: Window, metrics: Sequence[str] = INVENTORY_METRICS) -> Sequence[InfoSeries]:
+        """These series of kube-state-metrics in the window, reduced piece by piece."""
         reducer = InfoReducer(self._max_gap_ms)
-        for piece in self.raw(window, INVENTORY_METRICS):
+        for piece in self.raw(window, metrics):
             reducer.add(*piece)
         return reducer.result()
 

@@ -54,6 +54,36 @@ def test_columns(texts: list[str], skipped: int) -> None:
     assert [(n, Fraction(r)) for n, r in zip(nanos.to_pylist(), residues.to_pylist(), strict=True)] == wanted
 
 
+DOUBLES = st.one_of(
+    st.floats(-9e9, 9e9, allow_nan=False),
+    st.decimals(-10_000, 10_000, places=10).map(float),
+    st.decimals(-1, 1, places=14).map(float),
+    st.integers(-(10**15), 10**15).map(lambda n: n / 10**9),
+    st.sampled_from((0.1 + 0.2, -0.0, 5e-10, 1.5e-9, 1e-7, 0.30000000000000004, 8999999999.123457, 1e-30)),
+)
+
+
+@given(st.lists(DOUBLES.filter(lambda v: v == 0 or abs(v) > 1e-13), max_size=40))
+def test_a_double_means_the_shortest_decimal_that_reads_as_it(values: list[float]) -> None:
+    nanos, residues = money.to_nanos(pa.array(values, pa.float64()))
+    wanted = [half_even(repr(v)) for v in values]
+    assert [(n, Fraction(r)) for n, r in zip(nanos.to_pylist(), residues.to_pylist(), strict=True)] == wanted
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e10, -9.3e9])
+def test_a_double_that_is_no_cost_is_refused_with_its_place(value: float) -> None:
+    with pytest.raises(money.CostError) as error:
+        money.to_nanos(pa.array([1.5, value, value]))
+    assert error.value.index == 1
+
+
+@pytest.mark.parametrize("values", [pa.array([None, "1"]), pa.array(["  ", "1"]), pa.array([None, 1.0])])
+def test_a_null_or_blank_is_no_cost(values: pa.Array) -> None:
+    with pytest.raises(money.CostError, match="the cost is empty") as error:
+        money.to_nanos(values)
+    assert error.value.index == 0
+
+
 def test_many_distinct_odd_texts() -> None:
     texts = [f"{n}.00000000{n:03d}" for n in range(200)]
     nanos, residues = money.to_nanos(pa.array(texts))

@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -119,7 +120,12 @@ def lines_of(source: BillSource, delivery: Delivery, *costs: str) -> pa.Table:
 
 
 def parse_all(
-    kind: str, path: Path | str, *, cost: str | tuple[str, ...] = "billed", currency: str | None = None, **more: str
+    kind: str,
+    path: Path | str,
+    *,
+    cost: str | tuple[str, ...] = "billed",
+    currency: str | None = None,
+    **more: Any,  # noqa: ANN401 - any option
 ) -> pa.Table:
     """The table ``line_items`` of the single delivery that stands at a place."""
     costs = (cost,) if isinstance(cost, str) else cost

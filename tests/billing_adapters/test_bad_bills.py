@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from allocation.errors import AdapterError, ChargebackError, SourceUnavailableError
-from billing_adapters import data_exports
+from billing_adapters import manifests
 from tests.billing_adapters.bills import CUR_ROW, FOCUS_ROW, cur_bytes, focus_bytes, parse_all, write, write_export
 
 FOCUS_ROWS: list[tuple[dict[str, str], list[str]]] = [
@@ -199,7 +199,7 @@ def test_a_manifest_of_another_shape_is_refused(tmp_path: Path, content: bytes, 
 
 
 def test_a_manifest_that_names_a_missing_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data_exports, "RACE_WAITS", (0.01, 0.01, 0.01))
+    monkeypatch.setattr(manifests, "RACE_WAITS", (0.01, 0.01, 0.01))
     root = write_export(tmp_path / "e", {"e-00001.csv.gz": cur_bytes({})}, named=["e-00001.csv.gz", "e-00002.csv.gz"])
     with pytest.raises(AdapterError, match=r"e-Manifest\.json.*not there.*e-00002\.csv\.gz"):
         parse_all("aws-cur2", root)

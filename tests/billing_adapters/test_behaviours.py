@@ -12,10 +12,12 @@ from allocation.schemas import LINE_ITEMS
 from billing_adapters.base import BillOptions
 from billing_adapters.registry import load_bill_source
 from tests.billing_adapters.bills import cur_bytes, focus_bytes, lines_of, write
+from tests.billing_adapters.reports import legacy_bytes
 
 COSTS = ["12.3456789012", "-3.1", "0", "1e-7", "8999999999.123456789", "5.0000000005", "-5.0000000015"]
 KINDS: list[tuple[str, Callable[..., bytes], str]] = [
     ("focus", focus_bytes, "BilledCost"),
+    ("aws-cur", legacy_bytes, "lineItem/UnblendedCost"),
     ("aws-cur2", cur_bytes, "line_item_unblended_cost"),
 ]
 each_kind = pytest.mark.parametrize(("kind", "content", "cost"), KINDS, ids=[k[0] for k in KINDS])

@@ -10,7 +10,7 @@ import pytest
 
 from allocation.errors import AdapterError, MissingExtraError, SourceUnavailableError
 from billing_adapters.base import BillOptions
-from billing_adapters.data_exports import RACE_WAITS
+from billing_adapters.manifests import RACE_WAITS
 from billing_adapters.registry import load_bill_source
 from tests.billing_adapters.bills import cur_bytes, focus_bytes, lines_of, parse_all, write, write_export
 from tests.billing_adapters.conftest import BUCKET, Server

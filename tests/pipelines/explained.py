@@ -42,6 +42,12 @@ def check_division(whole: int, level: Sequence[dict[str, Any]]) -> int:
     return own
 
 
+def of_host(walk: Walk) -> bool:
+    """Whether the row is a part of what gpu_share leaves."""
+    (own,) = [gpu for gpu in walk["node"]["gpus"] if gpu["this"]]
+    return bool(own["reason"] == "gpu_share")
+
+
 def check_money(walk: Walk) -> None:
     """Part -> GPU -> device -> the row's used, overhead and idle, each worked out again."""
     of_gpu = check_division(nanos(walk["line"]["part"]["cost"]), walk["node"]["gpus"])
@@ -51,7 +57,7 @@ def check_money(walk: Walk) -> None:
     for row in rows:
         weights = [int(row[f"{kind}_byte_ms"]) for kind in KINDS]
         if int(row["unmeasured_weight"]):
-            weights[1 if row["bucket"] == "host" else 2] = int(row["unmeasured_weight"])
+            weights[1 if of_host(walk) else 2] = int(row["unmeasured_weight"])
         flat += weights
     parts = hamilton(of_device, flat)
     shown = [nanos(row[f"{kind}_cost"]) for row in rows for kind in KINDS]
@@ -73,7 +79,7 @@ def check_slices(walk: Walk) -> None:
     """The slices fill the period without a hole and add up to the row and to the device; each follows from what it shows."""
     slices = walk["slices"]
     if not slices:
-        assert walk["row"]["bucket"] in ("stranded", "host", "unallocated")
+        assert walk["row"]["bucket"] in ("stranded", "host", "unallocated") or of_host(walk)
         return
     assert (slices[0]["start"], slices[-1]["end"]) == (walk["line"]["part"]["start"], walk["line"]["part"]["end"])
     assert all(a["end"] == b["start"] for a, b in pairwise(slices))

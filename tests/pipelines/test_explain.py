@@ -9,10 +9,12 @@ from typing import Any, cast
 
 import pyarrow.compute as pc
 import pytest
+from rich.console import Console
 
 from allocation.errors import ChargebackError
 from pipelines import cli
 from pipelines.explain import Query, document, explain
+from pipelines.explain_text import show
 from pipelines.settings import load_settings
 from pipelines.stages import Walk, open_walk, run_day
 from pipelines.storage import Partition
@@ -136,6 +138,7 @@ def test_a_node_without_metrics_by_its_line(quickstart: Walk) -> None:
         "26-pod-restart-uid", "28-container-repeat", "30-node-replaced", "33-used-plus-free-is-not-total", "39-host-share",
         "41-declared-memory", "42-mig-repartition", "43-little-known", "48-mig-one-after-the-other",
         "56-declared-by-annotation-and-request", "62-nvidia-smi-one-possibility", "81-reservation-pod",
+        "87-discount-and-tax-spread",
     ],
 )  # fmt: skip
 def test_every_row_of_a_worked_example_adds_up(case: str, tmp_path: Path) -> None:
@@ -176,6 +179,32 @@ def test_host_share_by_hand(tmp_path: Path) -> None:
     weights = [int(g["weight"]) for g in host["node"]["gpus"]]
     assert weights == [80 * 2**30 * 800_000_000, 80 * 2**30 * 200_000_000]
     assert host["holder"]["overhead_cost"] == "20.000000000"
+
+
+def test_a_pod_that_has_only_host_money(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """90: of the host's $20 pod b has 1.25 by its CPU request and 2.50 by its memory request; it has no GPU."""
+    walk = computed(CASES / "90-host-by-requests" / "chargeback.yaml", tmp_path, DAY)
+    found = told(walk, pod="web/b")
+    (row,) = found["rows"]
+    check_walk(row)
+    assert (row["row"]["gpu_uuid"], row["holder"]["overhead_cost"], row["slices"]) == (None, "3.750000000", [])
+    assert [(g["cost"], g["reason"], g["this"]) for g in row["node"]["gpus"]] == [
+        ("80.000000000", None, False),
+        ("20.000000000", "gpu_share", True),
+    ]
+    assert [(r["pod"], r["cost"]) for r in row["device"]["rows"]] == [
+        ("a", "7.500000000"),
+        ("b", "3.750000000"),
+        ("c", "0.625000000"),
+        (None, "8.125000000"),
+    ]
+    assert (row["owner"]["team"]["name"], row["policy"]["host"]) == ("web", "by_requests")
+    for w in told(walk, pod="train/a")["rows"]:
+        check_walk(w)
+    show(explain(walk, Query(DAY, pod="web/b")), Console(width=120))
+    shown = capsys.readouterr().out
+    assert "half by its CPU request, half by its memory request (R48)" in shown
+    assert "overhead 3.750000000" in shown
 
 
 def test_pooled_idle_by_hand(tmp_path: Path) -> None:

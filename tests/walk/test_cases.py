@@ -14,9 +14,6 @@ from pipelines.stages import Results, open_walk, run_day
 
 CASES = Path(__file__).parents[1] / "cases"
 SHARED = Path(__file__).parents[3] / "shared" / "cases"
-WAITING = {
-    "31-savings-plan": "the legacy AWS report is not built yet",
-}
 MONEY = ("used_cost", "overhead_cost", "idle_cost", "cost")
 MEASURES = ("used_gib_seconds", "overhead_gib_seconds", "idle_gib_seconds", "observed_seconds", "imputed_seconds")
 NANO = Decimal(1).scaleb(-9)
@@ -96,8 +93,6 @@ def check_reconciliation(case: str, results: list[Results]) -> None:
 
 @pytest.mark.parametrize("case", names())
 def test_case(case: str, tmp_path: Path) -> None:
-    if case in WAITING:
-        pytest.skip(WAITING[case])
     refused = CASES / case / "expected-error.txt"
     if refused.is_file():
         code, *texts = refused.read_text(encoding="utf-8").splitlines()

@@ -1,0 +1,28 @@
+"""AWS Cost and Usage Report, legacy: a report's folder, or one file of it. What its rows mean is ``aws_lines``'s."""
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from billing_adapters.aws_costs import METRICS
+from billing_adapters.aws_lines import aws_lines
+from billing_adapters.aws_reports import reported_deliveries
+from billing_adapters.base import BillOptions, Delivery, ensure_sayable
+from billing_adapters.files import open_bill, single_file
+
+
+class AwsCurBill:
+    """A Cost and Usage Report: its folder or prefix (with a folder per billing period), or one file."""
+
+    def __init__(self, options: BillOptions) -> None:
+        ensure_sayable("aws-cur", options, METRICS)
+        self._options = options
+        self._store = open_bill(options)
+
+    def discover(self) -> Sequence[Delivery]:
+        """The newest assembly of each billing period by its manifest; a path that is one file is one delivery."""
+        return single_file(self._store) or reported_deliveries(self._store)
+
+    def parse(self, delivery: Delivery) -> Iterator[pa.Table]:
+        """See ``base.BillSource``."""
+        return aws_lines(self._store, self._options, delivery)

@@ -1,0 +1,55 @@
+"""The pages of AWS bills: what a user copies from them is accepted, and the links lead somewhere."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from billing_adapters.aws_columns import HASHED, ensure_readable
+from pipelines.settings import BillingEntry
+
+FOLDER = Path(__file__).parents[1] / "docs" / "bills"
+PAGES = ["README.md", "aws-cur.md", "aws-cur2.md", "aws-split-cost.md"]
+
+
+def blocks(page: str, language: str) -> list[str]:
+    text = (FOLDER / page).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)\n```$", text, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", (FOLDER / page).read_text(encoding="utf-8"))
+    assert [link for link in links if "://" not in link and not (FOLDER / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", ["aws-cur.md", "aws-cur2.md"])
+def test_settings_are_accepted(page: str) -> None:
+    entries = [entry for block in blocks(page, "yaml") for entry in yaml.safe_load(block)["billing"]]
+    assert {BillingEntry(**entry).kind for entry in entries} == {page.removesuffix(".md")}
+
+
+@pytest.mark.parametrize("page", ["aws-cur.md", "aws-cur2.md"])
+def test_policies_allow_to_list_and_to_get_and_nothing_else(page: str) -> None:
+    policies = [content for block in blocks(page, "json") if "Statement" in (content := json.loads(block))]
+    assert len(policies) == 1
+    statements = policies[0]["Statement"]
+    assert [s["Action"] for s in statements] == ["s3:ListBucket", "s3:GetObject"]
+    assert all(s["Resource"] != "*" for s in statements)
+
+
+def test_the_export_that_the_page_makes_has_every_column_that_is_read() -> None:
+    export = next(content for block in blocks("aws-cur2.md", "json") if "DataQuery" in (content := json.loads(block)))
+    select, table = re.fullmatch(r"SELECT (.*) FROM (\w+)", export["DataQuery"]["QueryStatement"]).groups()  # type: ignore[union-attr]
+    columns = select.split(", ")
+    ensure_readable("export", columns)
+    elsewhere = {
+        "capacity_reservation_capacity_reservation_arn",
+        "capacity_reservation_capacity_reservation_status",
+        "product_region",
+        "split_line_item_parent_resource_id",
+    }
+    assert set(HASHED) - set(columns) == elsewhere
+    assert list(export["DataQuery"]["TableConfigurations"]) == [table]
