@@ -66,6 +66,7 @@ class Code(StrEnum):
     UNUSED_SETTING = "unused_setting"
     HOST_NOT_DIVIDED = "host_not_divided"
     UNUSED_RESERVATION = "unused_reservation"
+    BILLED_TWICE = "billed_twice"
 
 
 @dataclass(frozen=True)

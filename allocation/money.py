@@ -79,6 +79,27 @@ def parse_cost(text: str) -> tuple[int, Decimal]:
     return nanos, residue
 
 
+def exact_product(*texts: str) -> str:
+    """The exact product of decimal texts, as a text.
+
+    >>> exact_product("10.2", "0.21")
+    '2.142'
+
+    Raises:
+        ValueError: one is no number, or the product has more digits than an amount can have.
+    """
+    with localcontext(Context(prec=100, traps=[Inexact])) as context:
+        try:
+            result = Decimal(1)
+            for text in texts:
+                if not re.fullmatch(ANY_NUMBER, text.strip(), re.ASCII):
+                    raise ValueError(f"{text!r} is no number")
+                result = context.multiply(result, Decimal(text.strip()))
+            return format(result, "f")
+        except ArithmeticError:
+            raise ValueError(f"the product of {', '.join(texts)} has too many digits") from None
+
+
 class CostError(ValueError):
     """A cost text that cannot be read for certain; ``index`` is its place in the array."""
 

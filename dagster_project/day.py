@@ -65,7 +65,9 @@ def open_day(walk: stages.Walk, partition: Partition) -> Day:
     for cluster in sorted(clusters, key=lambda c: c.name != partition.cluster):
         again = walk.refetch and cluster.name == partition.cluster
         found[cluster.name] = stages.fetch_day(walk, bill, cluster, again=again)
-    return Day(walk, partition, bill, {c.name: found[c.name] for c in clusters})
+    fetched = {c.name: found[c.name] for c in clusters}
+    bill = stages.with_cards(bill, stages.cluster_nodes(walk, bill.day, fetched)) if bill.cards else bill
+    return Day(walk, partition, bill, fetched)
 
 
 def own_lines(day: Day) -> pa.Table:

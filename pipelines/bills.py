@@ -14,6 +14,7 @@ from allocation.money import NO_RESIDUE, exact_sum, sum_nanos
 from allocation.schemas import LINE_ITEMS, TIME
 from billing_adapters.base import BillOptions, BillSource, CapacityBlock, Delivery, Identity
 from billing_adapters.parsed import LINE_NUMBER, Ordinals, line_items
+from billing_adapters.rate_files import RateCardBill
 from billing_adapters.registry import load_bill_source
 from pipelines.settings import BillingEntry, CapacityBlockEntry, Settings
 from pipelines.storage import TableStore
@@ -92,10 +93,15 @@ def kept_lines(settings: Settings, deliveries: Sequence[str], store: TableStore,
 
 
 def read_lines(bills: Sequence[Bill], store: TableStore, start: datetime, end: datetime) -> tuple[pa.Table, list[Finding]]:
-    """The lines of all deliveries that touch ``[start, end)``. A delivery is parsed where the store does not have it yet."""
+    """The lines of all deliveries that touch ``[start, end)``. A delivery is parsed where the store does not have it yet.
+
+    Rate cards have none here: theirs need the nodes (``cards``).
+    """
     tables = [LINE_ITEMS.empty()]
     first, until = pa.scalar(start, TIME), pa.scalar(end, TIME)
     for bill in bills:
+        if isinstance(bill.source, RateCardBill):
+            continue
         lines = kept_delivery(store, bill.key, bill.costs, first, until)
         if lines is None:
             keep(bill, store)
@@ -153,11 +159,16 @@ def _notices(lines: pa.Table, start: datetime, end: datetime) -> list[Finding]:
         code = Code.NEGATION_OUT_OF_SCOPE
         found.append(Finding(code, Severity.WARNING, "bill", evidence, period, len(mine), cost, currency))
     found += _unknown_blocks(lines, period)
+    return found + mixed_currencies(lines, period)
+
+
+def mixed_currencies(lines: pa.Table, period: tuple[datetime, datetime]) -> list[Finding]:
+    """A finding where the lines are in several currencies."""
     currencies = sorted(lines["currency"].unique().to_pylist())
-    if len(currencies) > 1:
-        evidence = "lines of one day are in several currencies; nothing is added across them"
-        found.append(Finding(Code.MIXED_CURRENCIES, Severity.WARNING, ", ".join(currencies), evidence, period, len(currencies)))
-    return found
+    if len(currencies) < 2:
+        return []
+    evidence = "lines of one day are in several currencies; nothing is added across them"
+    return [Finding(Code.MIXED_CURRENCIES, Severity.WARNING, ", ".join(currencies), evidence, period, len(currencies))]
 
 
 def _unknown_blocks(lines: pa.Table, period: tuple[datetime, datetime]) -> list[Finding]:

@@ -24,6 +24,7 @@ from allocation.trace import open_book
 from allocation.usage import measure
 from pipelines import inputs
 from pipelines.bills import kept_lines
+from pipelines.cards import kept_card_lines
 from pipelines.explain_row import Part
 from pipelines.inventory import catalogue, nodes_frame, pods_frame, with_billed_types
 from pipelines.overruled import overruled
@@ -85,8 +86,10 @@ def open_kept(walk: Walk, kept: Kept) -> Day:
         )
     seen = named.detail.get("nodes")
     nodes = nodes_frame(kept_table(walk, kept, "nodes"), seen if isinstance(seen, list) else [])
-    lines, policy = overruled(walk.settings, lines).lines, walk.policy
-    scope = day_lines(lines, _all_nodes(walk, kept, nodes), to_ms(start), to_ms(start) + DAY_MS, unattributed=policy.unattributed)
+    policy, everywhere = walk.policy, _all_nodes(walk, kept, nodes)
+    of_cards = kept_card_lines(walk.settings, deliveries if isinstance(deliveries, list) else [], everywhere, kept.partition.day)
+    lines = pa.concat_tables([overruled(walk.settings, lines).lines, of_cards])
+    scope = day_lines(lines, everywhere, to_ms(start), to_ms(start) + DAY_MS, unattributed=policy.unattributed)
     nodes = with_billed_types(nodes, scope.lines, catalogue(walk.settings.instance_types))
     return Day(scope, nodes, pods_frame(kept_table(walk, kept, "pods")))
 

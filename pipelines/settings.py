@@ -191,12 +191,13 @@ class CapacityBlockEntry(_Section):
 
 
 AWS_REPORTS = ("aws-cur", "aws-cur2")
+RATE_CARD = "rate-card"
 
 
 class BillingEntry(_Section):
     """One bill export; ``cost`` is one metric, or a list of which every table then holds each."""
 
-    kind: Literal["focus", "aws-cur", "aws-cur2"]
+    kind: Literal["focus", "aws-cur", "aws-cur2", "rate-card"]
     path: str
     cost: CostMetric | list[CostMetric] = "billed"
     name: str | None = None
@@ -232,6 +233,8 @@ class BillingEntry(_Section):
     def _of_aws(self) -> "BillingEntry":
         if self.external_id is not None and self.role_arn is None:
             raise ValueError("`external_id` is told to a role: name `role_arn`")
+        if self.kind == RATE_CARD and (self.include or self.exclude):
+            raise ValueError("a rate card has no `include` and `exclude`: its rates' `match` says what it charges")
         if self.capacity_blocks and self.kind not in AWS_REPORTS:
             raise ValueError(f"`capacity_blocks` belong to the kinds {', '.join(AWS_REPORTS)}")
         ids = [block.id.lower() for block in self.capacity_blocks]

@@ -6,7 +6,7 @@ read_day -> fetch -> scope -> measure -> charge -> reconcile -> publish
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from functools import cached_property
 
@@ -28,7 +28,8 @@ from allocation.schemas import BILL_CLUSTER, CHARGEBACK, SAMPLES, USAGE
 from allocation.scope import DayLines, day_lines, expected_ms
 from allocation.times import DAY_MS, milliseconds, to_ms
 from allocation.usage import measure
-from pipelines.bills import Bill, discover, read_lines
+from pipelines.bills import Bill, discover, mixed_currencies, read_lines
+from pipelines.cards import billed_twice, cards_of, lines_of_cards
 from pipelines.inputs import inputs_of
 from pipelines.inventory import catalogue, nodes_frame, pods_frame, with_billed_types
 from pipelines.overruled import idle_rules, overruled, rules_of
@@ -82,6 +83,8 @@ class DayBill:
     discovered: tuple[str, ...] = ()
     """All that stood then: a later one that is not among them may change the day."""
     findings: tuple[Finding, ...] = ()
+    cards: tuple[Bill, ...] = ()
+    """Rate cards whose lines are not among ``lines`` yet: they need the nodes."""
 
     @property
     def until(self) -> datetime:
@@ -101,7 +104,20 @@ def read_day(walk: Walk, day: date, bills: Sequence[Bill] | None = None) -> DayB
     scoped = overruled(walk.settings, delivered)
     lines, noticed = scoped.lines, [*noticed, *idle_rules(scoped, day)]
     touching = tuple(sorted(lines["delivery_id"].unique().to_pylist()))
-    return DayBill(day, lines, touching, tuple(sorted(b.delivery.delivery_id for b in bills)), tuple(noticed))
+    return DayBill(day, lines, touching, tuple(sorted(b.delivery.delivery_id for b in bills)), tuple(noticed), cards_of(bills))
+
+
+def with_cards(bill: DayBill, nodes: Mapping[str, pd.DataFrame]) -> DayBill:
+    """The same day with the lines of its rate cards. Each card counts among the deliveries, as it may charge any day."""
+    if not bill.cards:
+        return bill
+    own = lines_of_cards(bill.cards, nodes, bill.day)
+    lines = pa.concat_tables([bill.lines, own.lines])
+    period = (day_start(bill.day), day_start(bill.day) + DAY)
+    told = [f for f in bill.findings if f.code is not Code.MIXED_CURRENCIES]
+    told += [*mixed_currencies(lines, period), *own.findings, *billed_twice(own.lines, bill.lines, bill.day)]
+    deliveries = {*bill.deliveries, *(card.delivery.delivery_id for card in bill.cards)}
+    return replace(bill, lines=lines, deliveries=tuple(sorted(deliveries)), findings=tuple(told), cards=())
 
 
 def fetch_day(walk: Walk, bill: DayBill, cluster: ClusterEntry, *, again: bool = False) -> Fetched:
@@ -261,6 +277,7 @@ def reconcile_day(scope: DayLines, cluster: str, chargeback: pa.Table, day: date
 def compute(walk: Walk, bill: DayBill, fetched: Mapping[str, Fetched], clusters: Sequence[str]) -> Iterator[Results]:
     """The results of the named clusters (and of ``_bill`` where named), nothing written."""
     nodes = cluster_nodes(walk, bill.day, fetched)
+    bill = with_cards(bill, nodes)
     scope = scope_day(bill, nodes, fetched, walk.policy)
     for name in clusters:
         partition = Partition(bill.day, name)

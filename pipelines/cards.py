@@ -1,0 +1,109 @@
+"""Rate cards in the walk: their lines of a day, from the nodes that are known then; computed anew each time and never kept.
+
+Here belongs what binds cards to the other bills and to the nodes. What a card says stands in ``billing_adapters.rate_card``.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from allocation.findings import Code, Finding, Severity
+from allocation.schemas import LINE_ITEMS
+from allocation.times import milliseconds, to_ms
+from billing_adapters.rate_files import RateCardBill
+from billing_adapters.rate_lines import card_lines
+from pipelines.bills import Bill, discover
+from pipelines.settings import RATE_CARD, Settings, day_start
+
+
+@dataclass(frozen=True)
+class CardDay:
+    """The lines of all cards on a day, and what was noticed."""
+
+    lines: pa.Table
+    findings: tuple[Finding, ...]
+
+
+def cards_of(bills: Sequence[Bill]) -> tuple[Bill, ...]:
+    """Those bills that are rate cards."""
+    return tuple(bill for bill in bills if isinstance(bill.source, RateCardBill))
+
+
+def lines_of_cards(bills: Sequence[Bill], nodes: Mapping[str, pd.DataFrame], day: date) -> CardDay:
+    """The lines of these cards on a day.
+
+    Args:
+        bills: rate cards; others are left aside.
+        nodes: the table ``nodes`` of each cluster, as ``nodes_frame`` gives it.
+        day: the UTC day.
+    """
+    stays = stays_of(nodes)
+    tables, found = [LINE_ITEMS.empty()], []
+    period = (day_start(day), day_start(day) + timedelta(days=1))
+    for bill in bills:
+        if not isinstance(bill.source, RateCardBill):
+            continue
+        card, charges = bill.source.card(bill.delivery)
+        origin = (bill.delivery.delivery_id, bill.delivery.files[0])
+        lines = card_lines(card, charges, stays, to_ms(day_start(day)), bill.source.options, origin)
+        tables.append(lines.lines)
+        for rate in lines.unused:
+            subject, evidence = f"billing.{bill.source.options.source_id}.{rate}", "no node that exists on the day fits this rate"
+            found.append(Finding(Code.UNUSED_SETTING, Severity.INFO, subject, evidence, period))
+    return CardDay(pa.concat_tables(tables), tuple(found))
+
+
+def stays_of(nodes: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """The stays of all clusters' machines as ``card_lines`` reads them: seen by the inventory, within what is configured (R16)."""
+    stays = pd.concat([table.assign(cluster=name) for name, table in nodes.items()], ignore_index=True)
+    begins = stays[["from_ms", "seen_from_ms"]].max(axis=1).astype("int64")
+    ends = stays[["until_ms", "seen_until_ms"]].min(axis=1).astype("int64")
+    none = stays.gpus.isna() & (stays.gpu_resources == 0).fillna(False).astype("bool")
+    gpus = stays.gpus.astype("float64").mask(none, 0.0)
+    return stays.assign(alive_from_ms=begins, alive_until_ms=ends, gpus=gpus, gpu_model=stays.gpu_product)
+
+
+def kept_card_lines(settings: Settings, deliveries: Collection[str], nodes: Mapping[str, pd.DataFrame], day: date) -> pa.Table:
+    """The lines of the cards that a day was computed from, made again from its nodes. A card that changed has none."""
+    only = [
+        entry.model_copy(update={"name": entry.name or f"{entry.kind}-{number}"})
+        for number, entry in enumerate(settings.billing)
+        if entry.kind == RATE_CARD
+    ]
+    if not only:
+        return LINE_ITEMS.empty()
+    bills = discover(settings.model_copy(update={"billing": only}))
+    return lines_of_cards([bill for bill in bills if bill.delivery.delivery_id in deliveries], nodes, day).lines
+
+
+def billed_twice(cards: pa.Table, others: pa.Table, day: date) -> list[Finding]:
+    """A finding for each machine that a card and another bill (or two cards) charge in one hour."""
+    if not len(cards):
+        return []
+    metric = cards["cost_metric"][0].as_py()
+    mine = _usage(cards.filter(pc.equal(cards["cost_metric"], metric)))
+    rest = pd.concat([_usage(others), mine]).drop_duplicates(["node_key", "source_id", "start", "end"])
+    both = mine.reset_index().merge(rest, on="node_key", suffixes=("", "_other"))
+    both = both[(both.source_id != both.source_id_other) & (both.start < both.end_other) & (both.end > both.start_other)]
+    both = both.assign(pair=[" and ".join(sorted(p)) for p in zip(both.source_id, both.source_id_other, strict=True)])
+    once = both.drop_duplicates(["index", "pair"])
+    period = (day_start(day), day_start(day) + timedelta(days=1))
+    found = []
+    for (node, pair, currency), lines in once.groupby(["node_key", "pair", "currency"]):
+        evidence = f"the bills {pair} both charge this machine in the same hours; narrow the card's `match`, or exclude the lines"
+        cost = int(lines.nanos.sum())
+        found.append(Finding(Code.BILLED_TWICE, Severity.WARNING, str(node), evidence, period, len(lines), cost, str(currency)))
+    return found
+
+
+def _usage(lines: pa.Table) -> pd.DataFrame:
+    """The lines that machines are charged for."""
+    of_machine = pc.and_(pc.is_null(lines["scope_rule"]), pc.is_valid(lines["node_key"]))
+    usage = lines.filter(pc.and_(of_machine, pc.equal(lines["charge_category"], "Usage")))
+    table = usage.select(["node_key", "source_id", "currency"]).to_pandas()
+    start, end = milliseconds(usage["charge_period_start"]), milliseconds(usage["charge_period_end"])
+    return table.assign(start=start, end=end, nanos=usage["cost_nanos"].to_numpy())
