@@ -237,9 +237,7 @@ def _charge(rate: Rate, name: str, part: Part, row: int) -> Charge:
     if part.purchase is not None:
         first, last = part.period
         nanos, start, end = part.purchase - (part.residual or 0), max(start, first), min(end, last)
-        return Charge(
-            rate.name, name, rate.match.patterns, rate.cluster, "period", nanos, None, start, end, part.period, row
-        )
+        return Charge(rate.name, name, rate.match.patterns, rate.cluster, "period", nanos, None, start, end, part.period, row)
     if part.per is not None and part.amount is not None:
         nanos, listed = part.amount, part.list_amount
         return Charge(rate.name, name, rate.match.patterns, rate.cluster, part.per, nanos, listed, start, end, row=row)

@@ -96,7 +96,9 @@ def _alive(stays: pd.DataFrame, day_ms: int, from_ms_: int, until_ms: int) -> pd
     return table.groupby(["node_key", "hour_ms"], as_index=False).ms.sum()
 
 
-def _refuse_overlaps(live: Sequence[tuple[Charge, Bools]], machines: pd.DataFrame, stays: pd.DataFrame, options: BillOptions) -> None:
+def _refuse_overlaps(
+    live: Sequence[tuple[Charge, Bools]], machines: pd.DataFrame, stays: pd.DataFrame, options: BillOptions
+) -> None:
     """Two rates for one part of a machine at one time; a rate of one amount is the whole price and allows none beside it."""
     for (one, fits), (other, too) in combinations(live, 2):
         first, last = max(one.from_ms, other.from_ms), min(one.until_ms, other.until_ms)
@@ -125,7 +127,9 @@ def _rows(
         unknown = rows[rows.gpus.isna()]
         if len(unknown):
             problem = f"the rate {charge.rate!r} is per gpu-hour, but how many GPUs has the node {unknown.node.iloc[0]}?"
-            raise AdapterError(problem, file=options.path, remedy="Say `gpus` in clusters[].nodes, or its type in instance_types.")
+            raise AdapterError(
+                problem, file=options.path, remedy="Say `gpus` in clusters[].nodes, or its type in instance_types."
+            )
         rows = rows[rows.gpus > 0].reset_index(drop=True)
         count = rows.gpus.to_numpy(np.int64)
     hours = rows.hour_ms.to_numpy(np.int64)

@@ -57,14 +57,31 @@ def lines_of_cards(bills: Sequence[Bill], nodes: Mapping[str, pd.DataFrame], day
     return CardDay(pa.concat_tables(tables), tuple(found))
 
 
+def summaries_of(bills: Sequence[Bill]) -> str:
+    """What cards hold, for people; each is read, and refused where it is wrong."""
+    told = []
+    for bill in bills:
+        if isinstance(bill.source, RateCardBill):
+            card, charges = bill.source.card(bill.delivery)
+            rates = "1 rate" if len(card.rates) == 1 else f"{len(card.rates)} rates"
+            parts = "" if len(charges) == len(card.rates) else f" of {len(charges)} parts"
+            told.append(f"rate card in {card.currency} with {rates}{parts} ({bill.delivery.delivery_id[:12]})")
+    return "; ".join(told)
+
+
 def stays_of(nodes: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """The stays of all clusters' machines as ``card_lines`` reads them: seen by the inventory, within what is configured (R16)."""
+    """The stays of all clusters' machines as ``card_lines`` reads them: the inventory's, within the configured (R16)."""
     stays = pd.concat([table.assign(cluster=name) for name, table in nodes.items()], ignore_index=True)
     begins = stays[["from_ms", "seen_from_ms"]].max(axis=1).astype("int64")
     ends = stays[["until_ms", "seen_until_ms"]].min(axis=1).astype("int64")
     none = stays.gpus.isna() & (stays.gpu_resources == 0).fillna(False).astype("bool")
     gpus = stays.gpus.astype("float64").mask(none, 0.0)
     return stays.assign(alive_from_ms=begins, alive_until_ms=ends, gpus=gpus, gpu_model=stays.gpu_product)
+
+
+def billed_by_cards(bills: Sequence[Bill], nodes: Mapping[str, pd.DataFrame], day: date) -> set[str]:
+    """The keys of the machines that the cards charge on a day."""
+    return set(lines_of_cards(bills, nodes, day).lines["node_key"].unique().to_pylist())
 
 
 def kept_card_lines(settings: Settings, deliveries: Collection[str], nodes: Mapping[str, pd.DataFrame], day: date) -> pa.Table:

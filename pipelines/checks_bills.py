@@ -17,6 +17,7 @@ from allocation.hours import LONGEST_WHOLE_MS
 from allocation.schemas import LINE_ITEMS, TIME
 from allocation.times import DAY_MS, milliseconds
 from pipelines.bills import Bill, discover, kept_delivery, options_of
+from pipelines.cards import cards_of, summaries_of
 from pipelines.checks import Check, Status, count, failed
 from pipelines.inventory import EARLIEST, LATEST
 from pipelines.settings import Settings
@@ -37,6 +38,8 @@ class BillDays:
     newest: date | None = None
     complete: date | None = None
     reaches: datetime | None = None
+    cards: tuple[Bill, ...] = ()
+    """The entry itself where it is a rate card: its lines follow from the nodes."""
 
 
 def check_bill(settings: Settings, number: int, today: date, store: TableStore | None) -> tuple[list[Check], BillDays | None]:
@@ -49,12 +52,24 @@ def check_bill(settings: Settings, number: int, today: date, store: TableStore |
         bills = discover(alone)
     except ChargebackError as error:
         return [failed(f"bill {name}", where, error)], None
+    if cards_of(bills):
+        return _card(name, where, bills)
     checks = [_delivery(name, where, bills)]
     try:
         days = _days(bills, today, store)
     except ChargebackError as error:
         return [*checks, failed(f"bill days {name}", where, error)], None
     return [*checks, _open_days(f"bill days {name}", where, days, settings.start, today)], days
+
+
+def _card(name: str, where: str, bills: Sequence[Bill]) -> tuple[list[Check], BillDays | None]:
+    """A rate card has neither deliveries to come nor days; it can be read, or it cannot."""
+    try:
+        told = summaries_of(bills)
+    except ChargebackError as error:
+        return [failed(f"bill {name}", where, error)], None
+    days = BillDays(LINE_ITEMS.empty().select(_NEEDED), cards=tuple(bills))
+    return [Check(f"bill {name}", Status.OK, told, where)], days
 
 
 def _delivery(name: str, where: str, bills: Sequence[Bill]) -> Check:

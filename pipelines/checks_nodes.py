@@ -34,6 +34,8 @@ class ClusterNodes:
     machines: Mapping[str, str]
     with_series: frozenset[str]
     without_gpu: frozenset[str]
+    table: pa.Table
+    """Those machines as the table ``nodes`` has them."""
 
 
 def nodes_of(
@@ -48,10 +50,11 @@ def nodes_of(
         pc.less(table["alive_from"], pa.scalar(window.end, TIME)),
         pc.greater(table["alive_until"], pa.scalar(window.start, TIME)),
     )
-    rows = table.filter(alive).select(["node_key", "node", "gpus", "gpu_resources"]).to_pylist()
+    there = table.filter(alive)
+    rows = there.select(["node_key", "node", "gpus", "gpu_resources"]).to_pylist()
     machines = {row["node_key"]: row["node"] for row in rows}
     empty = frozenset(row["node"] for row in rows if row["gpu_resources"] == 0 and not row["gpus"])
-    return ClusterNodes(cluster, window, machines, names, empty - names)
+    return ClusterNodes(cluster, window, machines, names, empty - names, there)
 
 
 def billed_machines(bills: Iterable[pa.Table], window: Window) -> dict[str, bool]:

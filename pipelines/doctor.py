@@ -14,13 +14,14 @@ from rich.table import Table
 from rich.text import Text
 
 from allocation.errors import ChargebackError
+from pipelines.cards import billed_by_cards
 from pipelines.checks import Check, Status, count, failed, worst
 from pipelines.checks_bills import BillDays, check_bill
 from pipelines.checks_labels import check_inventory, check_labels
 from pipelines.checks_metrics import Moment, SeriesSeen, check_sources, spoken
 from pipelines.checks_models import check_models
 from pipelines.checks_nodes import ClusterNodes, billed_machines, check_claims, check_join, check_strangers, nodes_of
-from pipelines.inventory import catalogue
+from pipelines.inventory import catalogue, nodes_frame
 from pipelines.metric_sources.base import Window
 from pipelines.owner_settings import owners_of
 from pipelines.settings import ClusterEntry, Settings, day_start
@@ -116,7 +117,7 @@ def _moment(bills: Sequence[BillDays], today: date) -> Moment:
     if coarse:
         day = min(max(coarse), today - _DAY)
         return Moment(day, day_start(day) + _DAY, from_bill=True)
-    return Moment(today - _DAY, day_start(today), from_bill=False)
+    return Moment(today - _DAY, day_start(today), from_bill=any(bill.cards for bill in bills))
 
 
 def _cluster(
@@ -136,7 +137,19 @@ def _cluster(
     if not moment.from_bill:
         what = f"there is no bill line to join {count(len(nodes.with_series), 'node', 'nodes')} with series to"
         return [*checks, _unjoined(cluster, where, what, "See the checks of bills.")], nodes
-    return [*checks, *check_join(nodes, _billed(bills, nodes.window), _place(where, nodes.window))], nodes
+    place = _place(where, nodes.window)
+    try:
+        charged = _charged(nodes, moment, bills)
+    except ChargebackError as error:
+        return [*checks, failed(f"nodes {cluster.name}", place, error)], nodes
+    return [*checks, *check_join(nodes, _billed(bills, nodes.window) | charged, place)], nodes
+
+
+def _charged(nodes: ClusterNodes, moment: Moment, bills: Sequence[BillDays]) -> dict[str, bool]:
+    """The machines that rate cards charge, with the GPUs that a node is taken to have."""
+    cards = [card for bill in bills for card in bill.cards]
+    known = {nodes.cluster.name: nodes_frame(nodes.table, nodes.with_series)}
+    return dict.fromkeys(billed_by_cards(cards, known, moment.day) if cards else (), True)
 
 
 def _mapped(settings: Settings) -> list[str]:
