@@ -104,6 +104,8 @@ class RateCardBill:
         except csv.Error as error:
             raise self._error(f"is no CSV: {error}", reader.line_num) from None
         for name in reader.fieldnames or ():
+            if list(reader.fieldnames or ()).count(name) > 1:
+                raise self._error(f"the column {name!r} stands twice")
             if name not in _COLUMNS:
                 raise self._error(f"unknown column {name!r}; {nearest(name, _COLUMNS)}")
         if not table:
@@ -125,8 +127,9 @@ class RateCardBill:
         if (name, part) in rows:
             raise self._error(f"the rate {name!r} ({part}) stands twice", number)
         rows[name, part] = number
-        shared = {c: cells[c] for c in _OF_RATE if c in cells} | {"match": {c: cells[c] for c in _OF_MATCH if c in cells}}
-        rate = rates.setdefault(name, dict(shared))
+        match = {c: cells[c] for c in _OF_MATCH if c in cells}
+        shared = {c: cells[c] for c in _OF_RATE if c in cells} | ({"match": match} if match else {})
+        rate = rates.setdefault(name, {})
         self._merge(rate, shared, number)
         told = {c: cells[c] for c in _OF_PART if c in cells}
         if "part" in cells:
