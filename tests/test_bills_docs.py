@@ -1,17 +1,22 @@
-"""The pages of AWS bills: what a user copies from them is accepted, and the links lead somewhere."""
+"""The pages of bills: what a user copies from them is accepted, and the links lead somewhere."""
 
 import json
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
+from allocation.times import to_ms
 from billing_adapters.aws_columns import HASHED, ensure_readable
+from billing_adapters.base import BillOptions
+from billing_adapters.rate_files import RateCardBill
 from pipelines.settings import BillingEntry
 
 FOLDER = Path(__file__).parents[1] / "docs" / "bills"
-PAGES = ["README.md", "aws-cur.md", "aws-cur2.md", "aws-split-cost.md"]
+PAGES = ["README.md", "aws-cur.md", "aws-cur2.md", "aws-split-cost.md", "rate-card.md"]
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -38,6 +43,21 @@ def test_policies_allow_to_list_and_to_get_and_nothing_else(page: str) -> None:
     statements = policies[0]["Statement"]
     assert [s["Action"] for s in statements] == ["s3:ListBucket", "s3:GetObject"]
     assert all(s["Resource"] != "*" for s in statements)
+
+
+def test_the_rate_card_of_the_page_is_read_and_costs_what_the_page_says(tmp_path: Path) -> None:
+    billing, card = blocks("rate-card.md", "yaml")
+    (entry,) = yaml.safe_load(billing)["billing"]
+    assert BillingEntry(**entry).kind == "rate-card"
+    (table,) = blocks("rate-card.md", "csv")
+    hour, found = datetime(2026, 10, 1, tzinfo=UTC), {}
+    for name, text in (("card.yaml", card), ("card.csv", table)):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        source = RateCardBill(BillOptions("own", str(tmp_path / name)))
+        charges = source.card(source.discover()[0])[1]
+        found[name] = {c.part: int(c.hourly(np.array([to_ms(hour)]), c.nanos)[0]) for c in charges}
+    assert sum(found["card.csv"].values()) == 10_545_523_805
+    assert found["card.yaml"] == {**found["card.csv"], "rate": 12_500_000_000}
 
 
 def test_the_export_that_the_page_makes_has_every_column_that_is_read() -> None:
