@@ -44,7 +44,7 @@ def card_lines(
     Args:
         card: the card.
         charges: its charges.
-        stays: one row a machine and stay: ``node_key``, ``node``, ``node_id``, ``instance_type``, ``gpu_model`` (null: unknown),
+        stays: one row a machine and stay: ``node_key``, ``node``, ``node_id``, ``instance_type``, ``gpu_model`` (all that are told, one a line),
             ``gpus`` (NaN: unknown), ``cluster``, ``alive_from_ms``, ``alive_until_ms`` (half-open).
         day_ms: UTC midnight that starts the day.
         options: of the billing entry.
@@ -80,8 +80,13 @@ def _fits(machines: pd.DataFrame, charge: Charge) -> Bools:
     if charge.cluster is not None:
         fits &= (machines.cluster == charge.cluster).to_numpy(np.bool_)
     for field, pattern in charge.match.items():
-        told = machines[names.get(field, field)].astype("object").fillna("").astype(str).str
-        fits &= told.fullmatch(translate(pattern), flags=re.IGNORECASE).to_numpy(np.bool_)
+        told = machines[names.get(field, field)].astype("object").fillna("").astype(str)
+        wanted = re.compile(translate(pattern), re.IGNORECASE)
+        if field == "gpu_model":
+            one_fits = {text: any(map(wanted.fullmatch, text.split("\n"))) for text in told.unique()}
+            fits &= told.map(one_fits).to_numpy(np.bool_)
+        else:
+            fits &= told.str.fullmatch(wanted).to_numpy(np.bool_)
     return fits
 
 

@@ -69,6 +69,11 @@ def summaries_of(bills: Sequence[Bill]) -> str:
     return "; ".join(told)
 
 
+def with_models(nodes: pd.DataFrame, models: Mapping[str, str]) -> pd.DataFrame:
+    """The table ``nodes`` with the GPU models that series name on each node as ``seen_models``, one a line (empty: none)."""
+    return nodes.assign(seen_models=nodes.node.map(dict(models)).astype("object").fillna(""))
+
+
 def stays_of(nodes: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """The stays of all clusters' machines as ``card_lines`` reads them: the inventory's, within the configured (R16)."""
     stays = pd.concat([table.assign(cluster=name) for name, table in nodes.items()], ignore_index=True)
@@ -76,7 +81,13 @@ def stays_of(nodes: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     ends = stays[["until_ms", "seen_until_ms"]].min(axis=1).astype("int64")
     none = stays.gpus.isna() & (stays.gpu_resources == 0).fillna(False).astype("bool")
     gpus = stays.gpus.astype("float64").mask(none, 0.0)
-    return stays.assign(alive_from_ms=begins, alive_until_ms=ends, gpus=gpus, gpu_model=stays.gpu_product)
+    return stays.assign(alive_from_ms=begins, alive_until_ms=ends, gpus=gpus, gpu_model=_models(stays))
+
+
+def _models(stays: pd.DataFrame) -> "pd.Series[str]":
+    """By the node's labels and by its series, one a line."""
+    labels, series = stays.gpu_product.astype("object").fillna(""), stays.get("seen_models", pd.Series("", stays.index))
+    return (labels + "\n" + series.astype("object").fillna("")).str.strip("\n")
 
 
 def billed_by_cards(bills: Sequence[Bill], nodes: Mapping[str, pd.DataFrame], day: date) -> set[str]:

@@ -58,6 +58,8 @@ class SeriesSeen:
     """Table ``counters``, empty where no split over models is configured."""
     noticed: tuple[Finding, ...] = ()
     """While the counters were gathered."""
+    models: frozenset[tuple[str, str]] = frozenset()
+    """Nodes with the GPU models that series name on them."""
 
 
 @dataclass(frozen=True)
@@ -125,15 +127,18 @@ def _look(settings: Settings, cluster: ClusterEntry, one: _Reached, places: Plac
     checks = [Check(f"metrics {one.name}", Status.OK, "read" if one.entry.path else "the server answers", one.where)]
     findings = list(one.source.notices(one.window, places))
     checks += _profile(settings, cluster, one, roles, findings)
-    nodes: set[str] = set()
+    pairs: set[tuple[str, str]] = set()
     for shard in one.source.shards(one.window, one.source.nodes(one.window, places), places):
-        nodes.update(shard.samples["node"].unique().to_pylist())
+        told_of = shard.samples.group_by(["node", "gpu_model"]).aggregate([])
+        pairs.update(zip(told_of["node"].to_pylist(), told_of["gpu_model"].to_pylist(), strict=True))
         findings.extend(shard.findings)
     told = [f for f in set_of(findings) if f.severity is not Severity.INFO and f.subject != cluster.name]
     checks += [Check(f"series {one.name}", Status.WARN, f"{f.subject}: {f.evidence}", one.where) for f in told]
     split = settings.owners.model_split
     counters, noticed = (COUNTERS.empty(), ()) if split is None else gather([one.source], one.window, split)
-    return checks, SeriesSeen(one.window, frozenset(nodes), one.inventory, counters, noticed)
+    return checks, SeriesSeen(
+        one.window, frozenset(node for node, _ in pairs), one.inventory, counters, noticed, frozenset(pairs)
+    )
 
 
 def shown(url: str | None) -> str:

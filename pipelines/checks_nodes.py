@@ -36,6 +36,8 @@ class ClusterNodes:
     without_gpu: frozenset[str]
     table: pa.Table
     """Those machines as the table ``nodes`` has them."""
+    models: Mapping[str, str]
+    """The GPU models that series name on each node, one a line."""
 
 
 def nodes_of(
@@ -54,7 +56,14 @@ def nodes_of(
     rows = there.select(["node_key", "node", "gpus", "gpu_resources"]).to_pylist()
     machines = {row["node_key"]: row["node"] for row in rows}
     empty = frozenset(row["node"] for row in rows if row["gpu_resources"] == 0 and not row["gpus"])
-    return ClusterNodes(cluster, window, machines, names, empty - names, there)
+    return ClusterNodes(cluster, window, machines, names, empty - names, there, _models(seen))
+
+
+def _models(seen: Sequence[SeriesSeen]) -> dict[str, str]:
+    by_node: dict[str, str] = {}
+    for node, model in sorted(frozenset().union(*(s.models for s in seen))):
+        by_node[node] = f"{by_node[node]}\n{model}" if node in by_node else model
+    return by_node
 
 
 def billed_machines(bills: Iterable[pa.Table], window: Window) -> dict[str, bool]:

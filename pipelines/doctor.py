@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from allocation.errors import ChargebackError
-from pipelines.cards import billed_by_cards
+from pipelines.cards import billed_by_cards, with_models
 from pipelines.checks import Check, Status, count, failed, worst
 from pipelines.checks_bills import BillDays, check_bill
 from pipelines.checks_labels import check_inventory, check_labels
@@ -148,7 +148,7 @@ def _cluster(
 def _charged(nodes: ClusterNodes, moment: Moment, bills: Sequence[BillDays]) -> dict[str, bool]:
     """The machines that rate cards charge, with the GPUs that a node is taken to have."""
     cards = [card for bill in bills for card in bill.cards]
-    known = {nodes.cluster.name: nodes_frame(nodes.table, nodes.with_series)}
+    known = {nodes.cluster.name: with_models(nodes_frame(nodes.table, nodes.with_series), nodes.models)}
     return dict.fromkeys(billed_by_cards(cards, known, moment.day) if cards else (), True)
 
 

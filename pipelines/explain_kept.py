@@ -24,10 +24,11 @@ from allocation.trace import open_book
 from allocation.usage import measure
 from pipelines import inputs
 from pipelines.bills import kept_lines
-from pipelines.cards import kept_card_lines
+from pipelines.cards import kept_card_lines, with_models
 from pipelines.explain_row import Part
 from pipelines.inventory import catalogue, nodes_frame, pods_frame, with_billed_types
 from pipelines.overruled import overruled
+from pipelines.samples import node_models
 from pipelines.settings import day_start
 from pipelines.stages import Walk
 from pipelines.storage import Partition
@@ -97,8 +98,9 @@ def open_kept(walk: Walk, kept: Kept) -> Day:
 def _all_nodes(walk: Walk, kept: Kept, own: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """The nodes of all clusters whose day is kept, in the configured order."""
     tables = {c.name: walk.store.read("nodes", Partition(kept.partition.day, c.name)) for c in walk.settings.clusters}
-    others = {name: nodes_frame(table) for name, table in tables.items() if table is not None}
-    return others | {kept.cluster: own}
+    frames = {name: nodes_frame(table) for name, table in tables.items() if table is not None} | {kept.cluster: own}
+    marks = {name: walk.store.commit("samples", Partition(kept.partition.day, name)) for name in frames}
+    return {name: with_models(frame, node_models(mark.detail) if (mark := marks[name]) else {}) for name, frame in frames.items()}
 
 
 PartKey = tuple[str, str, int, int, str]

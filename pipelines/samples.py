@@ -54,6 +54,8 @@ class Fetched:
     """The GPU models that series name; None where what is kept does not say."""
     overruled: Mapping[str, str] = field(default_factory=dict)
     """Machines (keys) that were named for a node and not believed, with the node's name."""
+    node_models: Mapping[str, str] = field(default_factory=dict)
+    """The GPU models that series name on each node, one a line; empty where what is kept does not say."""
 
 
 def sources_of(cluster: ClusterEntry, settings: Settings) -> list[MetricSource]:
@@ -159,7 +161,16 @@ def _derive(
     not_believed = overruled(inventory, cluster.nodes, nodes)
     if not_believed:
         digest.update(json.dumps(not_believed, sort_keys=True).encode())
-    return Fetched(digest.hexdigest(), str(detail["fingerprint"]), tuple(names), findings, reused, counters, models, not_believed)
+    samples_digest, by_node = str(detail["fingerprint"]), node_models(detail)
+    return Fetched(digest.hexdigest(), samples_digest, tuple(names), findings, reused, counters, models, not_believed, by_node)
+
+
+def node_models(detail: Mapping[str, object]) -> dict[str, str]:
+    """The GPU models that kept series name on each node, one a line, from the marker of ``samples``."""
+    by_node: dict[str, str] = {}
+    for node, model in _list(detail.get("node_models")):
+        by_node[node] = f"{by_node[node]}\n{model}" if node in by_node else model
+    return by_node
 
 
 def _list(value: object) -> list[Any]:
@@ -171,7 +182,7 @@ class _Told:
 
     def __init__(self, policy: PolicyEntry) -> None:
         self._policy = policy
-        self._digest, self._nodes, self._models = _Digest(), set[str](), set[str]()
+        self._digest, self._nodes, self._models = _Digest(), set[str](), set[tuple[str, str]]()
         self.findings = list[Finding]()
         self.known_seconds = 0.0
 
@@ -180,7 +191,8 @@ class _Told:
         for shard in shards:
             self._digest.add(shard.samples)
             self._nodes.update(shard.samples["node"].unique().to_pylist())
-            self._models.update(shard.samples["gpu_model"].unique().to_pylist())
+            pairs = shard.samples.select(["node", "gpu_model"]).group_by(["node", "gpu_model"]).aggregate([])
+            self._models.update(zip(pairs["node"].to_pylist(), pairs["gpu_model"].to_pylist(), strict=True))
             self.findings.extend(shard.findings)
             self.known_seconds += known_seconds(shard.samples, self._policy.max_hold, self._policy.max_gap)
             yield shard.samples
@@ -192,7 +204,8 @@ class _Told:
             "fingerprint": self._digest.text(profiles),
             "profiles": profiles,
             "nodes": sorted(self._nodes),
-            "models": sorted(self._models - {""}),
+            "models": sorted({model for _, model in self._models} - {""}),
+            "node_models": [[node, model] for node, model in sorted(self._models) if model],
             "findings": [as_json(f) for f in self.findings],
             "known_seconds": round(self.known_seconds, 3),
         }

@@ -29,7 +29,7 @@ from allocation.scope import DayLines, day_lines, expected_ms
 from allocation.times import DAY_MS, milliseconds, to_ms
 from allocation.usage import measure
 from pipelines.bills import Bill, discover, mixed_currencies, read_lines
-from pipelines.cards import billed_twice, cards_of, lines_of_cards
+from pipelines.cards import billed_twice, cards_of, lines_of_cards, with_models
 from pipelines.inputs import inputs_of
 from pipelines.inventory import catalogue, nodes_frame, pods_frame, with_billed_types
 from pipelines.overruled import idle_rules, overruled, rules_of
@@ -130,7 +130,8 @@ def fetch_day(walk: Walk, bill: DayBill, cluster: ClusterEntry, *, again: bool =
 
 def cluster_nodes(walk: Walk, day: date, fetched: Mapping[str, Fetched]) -> dict[str, pd.DataFrame]:
     """The nodes of every cluster, from the store."""
-    return {name: nodes_frame(_read(walk, "nodes", day, name), f.nodes) for name, f in fetched.items()}
+    frames = {name: nodes_frame(_read(walk, "nodes", day, name), f.nodes) for name, f in fetched.items()}
+    return {name: with_models(frame, fetched[name].node_models) for name, frame in frames.items()}
 
 
 def scope_day(bill: DayBill, nodes: Mapping[str, pd.DataFrame], fetched: Mapping[str, Fetched], policy: Policy) -> DayLines:
