@@ -17,6 +17,7 @@ from allocation import hours, money, times
 from allocation.errors import ChargebackError
 from allocation.findings import Code, Finding, Severity
 from allocation.schemas import BILL_CLUSTER
+from allocation.split_rows import settled
 
 Int64 = npt.NDArray[np.int64]
 GPU_FAMILIES = re.compile(
@@ -51,8 +52,9 @@ def day_lines(
         overruled: machines (keys) that were named for a node beside another one that is believed, with the node's name.
 
     Raises:
-        ChargebackError: two clusters claim one machine.
+        ChargebackError: two clusters claim one machine, or a provider's split leaves open what counts.
     """
+    lines = settled(lines)
     start, end = times.milliseconds(lines["charge_period_start"]), times.milliseconds(lines["charge_period_end"])
     line, begins, ends, nanos = hours.cut(lines["cost_nanos"].to_numpy(), start, end, from_ms, until_ms)
     kept, number = np.unique(line, return_inverse=True)
