@@ -50,6 +50,10 @@ def split_rules(batch: RowBatch, rule: pa.Array) -> pa.Array:
 
 
 def machine_time(states_machine: pa.Array, columns: Mapping[str, pa.Array]) -> pa.Array:
-    """How long the machine ran by each row that may be split, in ms, where its quantity says so."""
-    states = pc.and_(states_machine, pc.is_null(columns["scope_rule"]))
+    """How long the machine ran by each row that may be split, in ms, where its quantity says so.
+
+    A correction's quantity is a difference, or a repetition: it says nothing of a machine's time.
+    """
+    own = pc.invert(columns["is_correction"])
+    states = pc.and_(pc.and_(states_machine, own), pc.is_null(columns["scope_rule"]))
     return machine_milliseconds(columns["usage_quantity"], states, columns)
