@@ -136,16 +136,17 @@ def _lines(batch: RowBatch, origin: Origin) -> pa.Table:
     """One batch as lines."""
     hashes = content_hashes(batch, _HASHED)
     told = batch.by_distinct(_FEW_VALUES, lambda few: _repeated(few, origin.options.currency))
-    states_machine = told.pop("states_machine")
+    states_machine, counted, own_type = (told.pop(name) for name in ("states_machine", "counted", "own_type"))
+    resources = batch.text("ResourceId")
     columns = {
         **origin.columns(batch),
         **periods(batch, "ChargePeriodStart", "ChargePeriodEnd", "BillingPeriodStart"),
         **told,
         "line_item_id": hashes.texts(),
-        "resource_id": batch.text("ResourceId"),
-        "instance_type": _instance_types(batch, told["instance_type"]),
-        "scope_rule": split_rules(batch, pc.cast(told["scope_rule"], pa.string())),
-        "usage_quantity": _quantities(batch),
+        "resource_id": resources,
+        "instance_type": _instance_types(batch, own_type, told["instance_type"]),
+        "scope_rule": split_rules(batch, told["scope_rule"], resources),
+        "usage_quantity": _quantities(batch, counted),
     }
     columns["machine_ms"] = machine_time(states_machine, columns)
     return parsed_lines(columns, hashes, line_costs(batch, columns, origin.options.costs))
@@ -153,7 +154,8 @@ def _lines(batch: RowBatch, origin: Origin) -> pa.Table:
 
 def _repeated(batch: RowBatch, currency: str | None) -> dict[str, pa.Array]:
     """What is the same for all rows of equal descriptions: passed on as it stands, or by a small list of words."""
-    category = _charge_categories(batch)
+    category, own_type = _charge_categories(batch), batch.text("x_InstanceType")
+    aws_type = pc.struct_field(pc.extract_regex(batch.text("x_UsageType"), _AWS_TYPE), "type")
     columns = {
         "billing_account": batch.required("BillingAccountId"),
         "sub_account": batch.text("SubAccountId"),
@@ -167,32 +169,35 @@ def _repeated(batch: RowBatch, currency: str | None) -> dict[str, pa.Array]:
         "service_category": batch.text("ServiceCategory"),
         "service": batch.text("ServiceName"),
         "usage_type": pc.coalesce(*[batch.text(name) for name in ("x_UsageType", "SkuMeter", "SkuId")]),
-        "instance_type": batch.text("x_InstanceType"),
+        "instance_type": pc.coalesce(own_type, aws_type),
+        "own_type": own_type,
         "capacity_reservation": pc.utf8_lower(batch.text("CapacityReservationId")),
+        "counted": pc.is_valid(batch.text("ConsumedUnit")),
         "usage_unit": pc.coalesce(batch.text("ConsumedUnit"), batch.text("PricingUnit")),
     }
     return {**columns, **scope_rules(batch, category, columns["provider"], columns["usage_unit"])}
 
 
-def _instance_types(batch: RowBatch, own: pa.Array) -> pa.Array:
-    """By a column of its own, by the details of the SKU, or by the usage type that AWS adds."""
-    found = [pc.cast(own, pa.string()), *[_detail(batch, name) for name in _DETAILS]]
-    kind = pc.struct_field(pc.extract_regex(batch.text("x_UsageType"), _AWS_TYPE), "type")
-    return pc.coalesce(*found, kind)
+def _instance_types(batch: RowBatch, own: pa.Array, known: pa.Array) -> pa.Array:
+    """By a column of its own, by the details of the SKU, or by the usage type that AWS adds (in ``known``)."""
+    details = [_detail(batch, name) for name in _DETAILS if name.lower() in batch.columns]
+    return pc.coalesce(pc.cast(own, pa.string()), *details, pc.cast(known, pa.string())) if details else known
 
 
 def _detail(batch: RowBatch, column: str) -> pa.Array:
     """The instance type in a column of details, which may be JSON text, a map or a struct."""
-    details = batch.columns.get(column.lower())
-    if details is None or pa.types.is_nested(details.type):
+    if pa.types.is_nested(batch.columns[column.lower()].type):
         return batch.nested(column, "InstanceType")
     found = batch.by_distinct([column], lambda few: {"type": few.nested(column, "InstanceType")})
     return pc.cast(found["type"], pa.string())
 
 
-def _quantities(batch: RowBatch) -> pa.Array:
-    consumed = pc.is_valid(batch.text("ConsumedUnit"))
-    return quantities(pc.if_else(consumed, batch.text("ConsumedQuantity"), batch.text("PricingQuantity")))
+def _quantities(batch: RowBatch, counted: pa.Array) -> pa.Array:
+    """What was consumed, where that has a unit, else what was priced."""
+    consumed = quantities(batch.text("ConsumedQuantity"))
+    if pc.all(counted).as_py():
+        return consumed
+    return pc.if_else(counted, consumed, quantities(batch.text("PricingQuantity")))
 
 
 def _charge_categories(batch: RowBatch) -> pa.Array:

@@ -42,11 +42,15 @@ def scope_rules(batch: RowBatch, category: pa.Array, provider: pa.Array, unit: p
     return {"scope_rule": rule, "states_machine": pc.and_(pc.and_(usage, hours), one_of(provider, ["aws", "azure"]))}
 
 
-def split_rules(batch: RowBatch, rule: pa.Array) -> pa.Array:
+def split_rules(batch: RowBatch, rule: pa.Array, resources: pa.Array) -> pa.Array:
     """The rules with those that need a row's own resource: first that it has none, last that a provider split it."""
-    rule = pc.if_else(pc.is_null(batch.text("ResourceId")), "no_resource", rule)
-    allocated = pc.or_(*[pc.is_valid(batch.text(name)) for name in _ALLOCATED])
-    return pc.if_else(pc.and_(allocated, pc.is_null(rule)), PROVIDER_SPLIT, rule)
+    allocated = [pc.is_valid(batch.text(name)) for name in _ALLOCATED if name.lower() in batch.columns]
+    if not allocated and not resources.null_count:
+        return rule
+    rule = pc.if_else(pc.is_null(resources), "no_resource", pc.cast(rule, pa.string()))
+    for mask in allocated:
+        rule = pc.if_else(pc.and_(mask, pc.is_null(rule)), PROVIDER_SPLIT, rule)
+    return rule
 
 
 def machine_time(states_machine: pa.Array, columns: Mapping[str, pa.Array]) -> pa.Array:

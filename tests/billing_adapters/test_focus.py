@@ -301,6 +301,33 @@ def test_parquet_decimals_and_doubles_are_exact(tmp_path: Path) -> None:
     assert listed["cost_residue"].to_pylist() == [Decimal("4E-17"), Decimal(0)]
 
 
+def test_chunks_of_other_types_and_columns_are_joined_by_name(tmp_path: Path) -> None:
+    table = pa.table({name: [value] for name, value in FOCUS_ROW.items()})
+    place = table.column_names.index("BilledCost")
+    amounts = (pa.array(["1"]), pa.array([2]), pa.array([3.0]), pa.array([Decimal("4.00")]), pa.array([5], pa.int8()))
+    for number, amount in enumerate(amounts):
+        chunk = table.set_column(place, "BilledCost", amount)
+        chunk = chunk.drop_columns(["x_InstanceType"]) if number == 1 else chunk.append_column("Tags", pa.array(["{"]))
+        pq.write_table(chunk.select(chunk.column_names[::-1]), tmp_path / f"part-{number}.parquet")
+    lines = parse_all("focus", tmp_path)
+    assert lines["cost_nanos"].to_pylist() == [n * 10**9 for n in (1, 2, 3, 4, 5)]
+    assert lines["instance_type"].to_pylist() == ["gpu.1x80", None, "gpu.1x80", "gpu.1x80", "gpu.1x80"]
+
+
+@pytest.mark.parametrize(
+    "details", ['{"InstanceType": "p4d', "no JSON", "{'InstanceType': 'p4d'}", "[]", '{"InstanceType": null}']
+)
+def test_details_that_are_no_json_cost_the_machine_s_type_only(tmp_path: Path, details: str) -> None:
+    line = one_line(tmp_path, {"x_InstanceType": "", "SkuPriceDetails": details, "Tags": details})
+    assert (line["instance_type"], line["cost_nanos"]) == (None, 10 * 10**9)
+
+
+def test_a_repeated_column_that_nobody_reads_does_no_harm(tmp_path: Path) -> None:
+    header, row = focus_bytes({}).splitlines()
+    content = header + b",Tags,Tags\n" + row + b",a,b\n"
+    assert parse_all("focus", write(tmp_path / "bill.csv", content))["cost_nanos"].to_pylist() == [10 * 10**9]
+
+
 def test_one_reading_gives_every_metric_that_is_asked_for(tmp_path: Path) -> None:
     path = write(tmp_path / "bill.csv", focus_bytes({}, {}, {"BilledCost": "1.5", "EffectiveCost": "0"}))
     lines = parse_all("focus", path, cost=("billed", "effective"))

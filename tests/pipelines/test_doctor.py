@@ -97,6 +97,8 @@ def test_quick_start_is_whole_but_for_the_node_without_exporter(tmp_path: Path) 
     ]
     assert "gpu-a, gpu-b" in named(checks, "nodes prod")[0].what
     assert one(checks, "bill days bill").what == "newest day with lines 2026-10-01, complete to the end of 2026-10-01"
+    # The quick start's bill has no column that came after 1.0.
+    assert one(checks, "bill bill").what.endswith("), FOCUS 1.0")
     assert one(checks, "labels prod").what == "exported: team"
     assert list((tmp_path / "out").iterdir()) == []
 
