@@ -43,9 +43,9 @@ _WHOLE = {
 def price(findings: Sequence[Finding], chargeback: pa.Table) -> list[Finding]:
     """The findings with the money that hangs on each.
 
-    A finding that has an amount already keeps it. Where the day has several currencies there is no one amount and none is given; of
-    several cost metrics it is the first of ``_METRICS``, and the evidence says so. ``repeated_device_values`` also tells what a naive
-    sum over pods would have charged.
+    A finding that has an amount already keeps it. Where the day has several currencies there is no one amount and none is given.
+    Of several cost metrics it is the first of ``_METRICS``, and the evidence says so. ``repeated_device_values`` also tells what
+    a naive sum over pods would have charged.
     """
     currencies, metrics = (sorted(chargeback[name].unique().to_pylist()) for name in ("currency", "cost_metric"))
     if len(currencies) != 1:
