@@ -18,6 +18,16 @@ def node_keys(ids: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     ['/subscriptions/s/resourcegroups/g/providers/microsoft.compute/virtualmachines/vm']
     """
     lower = pc.utf8_trim_whitespace(pc.utf8_lower(ids))
+    paths = pc.fill_null(pc.match_substring(lower, "/"), False)
+    if not pc.any(paths).as_py():
+        return lower
+    return pc.replace_with_mask(lower, paths, _of_paths(pc.filter(lower, paths)))
+
+
+def _of_paths(lower: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """The keys of ids with a slash in them."""
+    if isinstance(lower, pa.ChunkedArray):
+        lower = lower.combine_chunks()
     lower = pc.replace_substring_regex(lower, r"^azure://", "")
     lower = pc.replace_substring_regex(lower, r"^gce://", "gce:")
     lower = pc.replace_substring_regex(lower, r"^.*projects/([^/]+)/zones/([^/]+)/instances/([^/]+)$", r"gce:\1/\2/\3")

@@ -15,6 +15,7 @@ from allocation import money
 from allocation.findings import Code, Finding
 from allocation.times import milliseconds
 
+_METRICS = ("billed", "effective", "contracted", "list")
 GIB_MS = float(2**30 * 1000)
 _BY_REASON = {
     Code.GPU_WITHOUT_METRICS: "gpu_without_metrics",
@@ -42,15 +43,20 @@ _WHOLE = {
 def price(findings: Sequence[Finding], chargeback: pa.Table) -> list[Finding]:
     """The findings with the money that hangs on each.
 
-    A finding that has an amount already keeps it. Where the day has several currencies or cost metrics there is no one amount,
-    and none is given. ``repeated_device_values`` also tells what a naive sum over pods would have charged.
+    A finding that has an amount already keeps it. Where the day has several currencies there is no one amount and none is given.
+    Of several cost metrics it is the first of ``_METRICS``, and the evidence says so. ``repeated_device_values`` also tells what
+    a naive sum over pods would have charged.
     """
-    moneys = chargeback.select(["currency", "cost_metric"]).to_pandas().drop_duplicates()
-    if len(moneys) != 1:
+    currencies, metrics = (sorted(chargeback[name].unique().to_pylist()) for name in ("currency", "cost_metric"))
+    if len(currencies) != 1:
         return list(findings)
-    currency = str(moneys.currency.iloc[0])
-    amounts = _Amounts(chargeback, [name for f in findings for name in (f.subject, *f.money_of)])
-    return [_priced(f, amounts, currency) for f in findings]
+    metric = min(metrics, key=_METRICS.index)
+    rows = chargeback.filter(pc.equal(chargeback["cost_metric"], metric)) if len(metrics) > 1 else chargeback
+    amounts = _Amounts(rows, [name for f in findings for name in (f.subject, *f.money_of)])
+    priced = [_priced(f, amounts, currencies[0]) for f in findings]
+    if len(metrics) == 1:
+        return priced
+    return [p if p == f else replace(p, evidence=f"{p.evidence} ({metric} cost)") for p, f in zip(priced, findings, strict=True)]
 
 
 class _Amounts:

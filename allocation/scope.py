@@ -20,6 +20,7 @@ from allocation.machines import homes_of, machines_of
 from allocation.policy import UnattributedPolicy
 from allocation.pooled import is_pooled, pooled_parts
 from allocation.scope_findings import noticed
+from allocation.split_rows import settled
 from allocation.spread import is_spread, spread_parts
 
 Int64 = npt.NDArray[np.int64]
@@ -58,8 +59,9 @@ def day_lines(
         unattributed: whether discounts and taxes without a resource are spread (R47).
 
     Raises:
-        ChargebackError: two clusters claim one machine.
+        ChargebackError: two clusters claim one machine, or a provider's split leaves open what counts.
     """
+    lines = settled(lines)
     overruled = overruled or {}
     machines = machines_of(nodes)
     homes = homes_of(lines, machines, overruled)

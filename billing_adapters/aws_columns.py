@@ -61,22 +61,16 @@ _COSTS = (
 HASHED = tuple(sorted({*_MANDATORY, *_OPTIONAL, *_COSTS}))
 """The columns whose content makes the id of a line."""
 WANTED = (*HASHED, "product")
-REPEATED = (
-    "bill_payer_account_id",
-    "capacity_reservation_capacity_reservation_status",
-    "line_item_availability_zone",
-    "line_item_currency_code",
-    "line_item_line_item_type",
-    "line_item_operation",
-    "line_item_product_code",
-    "line_item_usage_account_id",
-    "line_item_usage_type",
-    "pricing_unit",
-    "product_instance_type",
-    "product_region",
+ACCOUNTING = ("bill_payer_account_id", "line_item_usage_account_id", "line_item_currency_code")
+PLACING = (
+    "line_item_availability_zone", "line_item_product_code", "line_item_usage_type", "product_instance_type", "product_region",
     "product_region_code",
-)
-"""Columns of which a bill has few different texts, whatever its length."""
+)  # fmt: skip
+RULING = (
+    "capacity_reservation_capacity_reservation_status", "line_item_line_item_type", "line_item_operation",
+    "line_item_product_code", "line_item_usage_type", "pricing_unit",
+)  # fmt: skip
+"""Columns of which a bill has few different texts together, whatever its length."""
 
 
 def one_word(name: str) -> str:

@@ -46,7 +46,7 @@ def _lines(batch: RowBatch, origin: Origin) -> pa.Table:
         **known,
         **period,
         "line_item_id": pc.coalesce(ids, hashes.texts()) if ids.null_count else ids,
-        "resource_id": batch.text(RESOURCE),
+        "resource_id": batch.encoded(RESOURCE),
         "capacity_reservation": ran_in,
         "usage_quantity": quantities(batch.amounts(AMOUNT)[AMOUNT]),
     }

@@ -6,7 +6,7 @@ Nothing here knows a provider's columns. A source reads from a folder or an obje
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -79,6 +79,15 @@ class BillSource(Protocol):
 
     def parse(self, delivery: Delivery) -> Iterator[pa.Table]:
         """All lines of a delivery, batch by batch (see ``parsed``). After an ``AdapterError``, with file and row, none counts."""
+        ...
+
+
+@runtime_checkable
+class TellsFormat(Protocol):
+    """A source whose format has versions."""
+
+    def format_of(self, delivery: Delivery) -> str:
+        """The format and version of a delivery by its header, for messages."""
         ...
 
 

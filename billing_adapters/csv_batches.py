@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, cast
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
 from allocation.errors import AdapterError
@@ -82,10 +84,24 @@ def _batches(stream: BinaryIO, file: str, header: Sequence[str], chosen: dict[st
         for batch in _open(stream, names, included):
             if batch.num_rows:
                 columns = {name: batch.column(names[place]) for name, place in chosen.items()}
-                yield RowBatch(file, first, batch.num_rows, columns)
+                rows = RowBatch(file, first, batch.num_rows, columns)
+                _refuse_nul(rows)
+                yield rows
                 first += batch.num_rows
     except pa.ArrowInvalid as error:
         raise _explained(error, file) from error
+
+
+def _refuse_nul(rows: RowBatch) -> None:
+    """A NUL byte in a cell: text of another encoding, or a damaged file."""
+    for name, texts in rows.columns.items():
+        data = texts.buffers()[2]
+        if data is None or np.frombuffer(data, np.uint8).all():
+            continue
+        holding = pc.fill_null(pc.match_substring(texts, "\0"), False)
+        if pc.any(holding).as_py():
+            problem = f"the file is not UTF-8 text (a NUL byte in the column {name})"
+            raise rows.error(pc.index(holding, True).as_py(), problem, "Export it as UTF-8.")
 
 
 def _open(stream: BinaryIO, names: list[str], included: list[str]) -> Iterator[pa.RecordBatch]:

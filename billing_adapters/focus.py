@@ -1,7 +1,8 @@
-"""FOCUS files (1.0 to 1.2, and the renamed provider columns of 1.3) into line items.
+"""FOCUS files (1.0 to 1.4) into line items.
 
 A delivery is one file, or all files of a folder or prefix; where these lie in the layout of AWS Data Exports, its
-manifests say which files count.
+manifests say which files count. Which version a file is, and whether it is one at all, is decided in ``focus_versions``,
+what its rows cost in ``focus_costs``, which of them are split in ``focus_scope``.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -10,27 +11,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from allocation.errors import AdapterError
-from billing_adapters.base import COST_METRICS, BillOptions, Delivery
+from billing_adapters.base import BillOptions, Delivery
 from billing_adapters.data_exports import exported_deliveries, has_manifests
 from billing_adapters.files import DATA_SUFFIXES, ensure_distinct, fingerprint, is_data, open_bill
-from billing_adapters.focus_scope import machine_time, scope_rules
-from billing_adapters.lines import Origin, currencies, money, periods, quantities, renamed
+from billing_adapters.focus_costs import line_costs
+from billing_adapters.focus_scope import SCOPE_COLUMNS, machine_time, scope_rules, split_rules
+from billing_adapters.focus_versions import COST_COLUMNS, MANDATORY, PROVIDER_COLUMNS, check_header, focus_version
+from billing_adapters.lines import Origin, currencies, periods, quantities, renamed
 from billing_adapters.parsed import parsed_lines
 from billing_adapters.readers import read_batches
 from billing_adapters.row_batches import RowBatch
 from billing_adapters.row_ids import content_hashes
 
-COST_COLUMNS = {metric: f"{metric.capitalize()}Cost" for metric in COST_METRICS}
-_MANDATORY = (
-    "BillingAccountId",
-    "BillingCurrency",
-    "BillingPeriodStart",
-    "ChargeCategory",
-    "ChargePeriodEnd",
-    "ChargePeriodStart",
-    "ResourceId",
-)
-_PROVIDER_COLUMNS = ("ServiceProviderName", "ProviderName")
 _OPTIONAL = (
     "AllocatedMethodId",
     "AllocatedResourceId",
@@ -44,6 +36,7 @@ _OPTIONAL = (
     "CommitmentDiscountStatus",
     "ConsumedQuantity",
     "ConsumedUnit",
+    "InvoiceDetailId",
     "InvoiceId",
     "PricingCategory",
     "PricingQuantity",
@@ -56,10 +49,29 @@ _OPTIONAL = (
     "SkuPriceId",
     "SubAccountId",
     "x_InstanceType",
+    "x_Operation",
+    "x_ServiceCode",
+    "x_UsageType",
 )
-_HASHED = tuple(sorted((*_MANDATORY, *_PROVIDER_COLUMNS, *_OPTIONAL, *COST_COLUMNS.values())))
+_HASHED = tuple(sorted((*MANDATORY, *PROVIDER_COLUMNS, *_OPTIONAL, *COST_COLUMNS.values())))
 _DETAILS = ("SkuPriceDetails", "x_SkuDetails")
 _WANTED = (*_HASHED, *_DETAILS)
+_FEW_VALUES = (
+    *SCOPE_COLUMNS,
+    *PROVIDER_COLUMNS,
+    "BillingAccountId",
+    "BillingCurrency",
+    "CapacityReservationId",
+    "ChargeClass",
+    "PricingCategory",
+    "RegionId",
+    "SkuId",
+    "SubAccountId",
+    "x_InstanceType",
+    "x_UsageType",
+)
+"""Columns of which a bill repeats few combinations: what they say is computed once for each."""
+_AWS_TYPE = r"(?:^|-)(?:BoxUsage|SpotUsage|DedicatedUsage):(?P<type>[a-z0-9.-]+)$"
 _CATEGORIES = {c.lower(): c for c in ("Usage", "Purchase", "Tax", "Credit", "Adjustment")}
 _PRICING = {"standard": "on-demand", "dynamic": "spot", "committed": "committed"}
 _PROVIDERS = {
@@ -106,63 +118,87 @@ class FocusBill:
             for batch in read_batches(self._store, name, _WANTED, self._check_header):
                 yield _lines(batch, origin)
 
+    def format_of(self, delivery: Delivery) -> str:
+        """The version of the delivery's first file, by its header, for messages."""
+        told: list[str] = []
+
+        def look(file: str, columns: Collection[str]) -> None:
+            self._check_header(file, columns)
+            told.append(f"FOCUS {focus_version(columns)}")
+
+        next(read_batches(self._store, delivery.files[0], _WANTED, look), None)
+        return told[0]
+
     def _check_header(self, file: str, columns: Collection[str]) -> None:
-        known = {name.lower() for name in columns}
-        missing = [name for name in _MANDATORY if name.lower() not in known]
-        if not any(name.lower() in known for name in _PROVIDER_COLUMNS):
-            missing.append(_PROVIDER_COLUMNS[1])
-        there = ", ".join(sorted(columns))
-        for metric in self._options.costs:
-            cost = COST_COLUMNS[metric]
-            if cost.lower() in known:
-                continue
-            possible = [m for m in COST_METRICS if COST_COLUMNS[m].lower() in known]
-            says = f"it can say {', '.join(possible)}" if possible else "it has no cost column of FOCUS"
-            raise AdapterError(f"the column {cost} (cost: {metric}) is missing; {says}; columns: {there}", file=file)
-        if missing:
-            problem = f"mandatory columns are missing: {', '.join(missing)}; columns: {there}"
-            raise AdapterError(problem, file=file, remedy="Switch them on in the export (FOCUS, with resource ids).")
+        check_header(file, columns, self._options.costs)
 
 
 def _lines(batch: RowBatch, origin: Origin) -> pa.Table:
     """One batch as lines."""
     hashes = content_hashes(batch, _HASHED)
-    period = periods(batch, "ChargePeriodStart", "ChargePeriodEnd", "BillingPeriodStart")
+    told = batch.by_distinct(_FEW_VALUES, lambda few: _repeated(few, origin.options.currency))
+    states_machine, counted, own_type = (told.pop(name) for name in ("states_machine", "counted", "own_type"))
+    resources = batch.text("ResourceId")
     columns = {
         **origin.columns(batch),
-        **period,
+        **periods(batch, "ChargePeriodStart", "ChargePeriodEnd", "BillingPeriodStart"),
+        **told,
         "line_item_id": hashes.texts(),
-        "currency": currencies(batch, "BillingCurrency", origin.options.currency),
-        "charge_category": _charge_categories(batch),
-        "provider": _providers(batch),
-        **_descriptions(batch),
+        "resource_id": resources,
+        "instance_type": _instance_types(batch, own_type, told["instance_type"]),
+        "scope_rule": split_rules(batch, told["scope_rule"], resources),
+        "usage_quantity": _quantities(batch, counted),
     }
-    columns["scope_rule"] = scope_rules(batch, columns["charge_category"])
-    columns["machine_ms"] = machine_time(batch, columns)
-    named = {metric: COST_COLUMNS[metric] for metric in origin.options.costs}
-    return parsed_lines(columns, hashes, {metric: money(batch, batch.text(name), name) for metric, name in named.items()})
+    columns["machine_ms"] = machine_time(states_machine, columns)
+    return parsed_lines(columns, hashes, line_costs(batch, columns, origin.options.costs))
 
 
-def _descriptions(batch: RowBatch) -> dict[str, pa.Array]:
-    """The columns that are passed on as they stand, or by a small list of words."""
-    correction = pc.fill_null(pc.equal(pc.utf8_lower(batch.text("ChargeClass")), "correction"), False)
-    details = [batch.nested(name, "InstanceType") for name in _DETAILS]
-    consumed = pc.is_valid(batch.text("ConsumedUnit"))
-    return {
+def _repeated(batch: RowBatch, currency: str | None) -> dict[str, pa.Array]:
+    """What is the same for all rows of equal descriptions: passed on as it stands, or by a small list of words."""
+    category, own_type = _charge_categories(batch), batch.text("x_InstanceType")
+    aws_type = pc.struct_field(pc.extract_regex(batch.text("x_UsageType"), _AWS_TYPE), "type")
+    columns = {
         "billing_account": batch.required("BillingAccountId"),
         "sub_account": batch.text("SubAccountId"),
+        "currency": currencies(batch, "BillingCurrency", currency),
+        "charge_category": category,
+        "provider": _providers(batch),
         "region": batch.text("RegionId"),
         "pricing_category": renamed(batch.text("PricingCategory"), _PRICING),
-        "is_correction": correction,
+        "is_correction": pc.fill_null(pc.equal(pc.utf8_lower(batch.text("ChargeClass")), "correction"), False),
         "line_type": batch.text("ChargeCategory"),
         "service_category": batch.text("ServiceCategory"),
         "service": batch.text("ServiceName"),
-        "usage_type": pc.coalesce(batch.text("SkuMeter"), batch.text("SkuId")),
-        "resource_id": batch.text("ResourceId"),
-        "instance_type": pc.coalesce(batch.text("x_InstanceType"), *details),
-        "usage_quantity": quantities(pc.if_else(consumed, batch.text("ConsumedQuantity"), batch.text("PricingQuantity"))),
+        "usage_type": pc.coalesce(*[batch.text(name) for name in ("x_UsageType", "SkuMeter", "SkuId")]),
+        "instance_type": pc.coalesce(own_type, aws_type),
+        "own_type": own_type,
+        "capacity_reservation": pc.utf8_lower(batch.text("CapacityReservationId")),
+        "counted": pc.is_valid(batch.text("ConsumedUnit")),
         "usage_unit": pc.coalesce(batch.text("ConsumedUnit"), batch.text("PricingUnit")),
     }
+    return {**columns, **scope_rules(batch, category, columns["provider"], columns["usage_unit"])}
+
+
+def _instance_types(batch: RowBatch, own: pa.Array, known: pa.Array) -> pa.Array:
+    """By a column of its own, by the details of the SKU, or by the usage type that AWS adds (in ``known``)."""
+    details = [_detail(batch, name) for name in _DETAILS if name.lower() in batch.columns]
+    return pc.coalesce(pc.cast(own, pa.string()), *details, pc.cast(known, pa.string())) if details else known
+
+
+def _detail(batch: RowBatch, column: str) -> pa.Array:
+    """The instance type in a column of details, which may be JSON text, a map or a struct."""
+    if pa.types.is_nested(batch.columns[column.lower()].type):
+        return batch.nested(column, "InstanceType")
+    found = batch.by_distinct([column], lambda few: {"type": few.nested(column, "InstanceType")})
+    return pc.cast(found["type"], pa.string())
+
+
+def _quantities(batch: RowBatch, counted: pa.Array) -> pa.Array:
+    """What was consumed, where that has a unit, else what was priced."""
+    consumed = quantities(batch.text("ConsumedQuantity"))
+    if pc.all(counted).as_py():
+        return consumed
+    return pc.if_else(counted, consumed, quantities(batch.text("PricingQuantity")))
 
 
 def _charge_categories(batch: RowBatch) -> pa.Array:
@@ -176,8 +212,8 @@ def _charge_categories(batch: RowBatch) -> pa.Array:
 
 
 def _providers(batch: RowBatch) -> pa.Array:
-    given = pc.coalesce(*[batch.text(name) for name in _PROVIDER_COLUMNS])
+    given = pc.coalesce(*[batch.text(name) for name in PROVIDER_COLUMNS])
     if given.null_count:
         index = pc.index(pc.is_null(given), True).as_py()
-        raise batch.error(index, f"{' and '.join(_PROVIDER_COLUMNS)} are empty", "Correct the export.")
+        raise batch.error(index, f"{' and '.join(PROVIDER_COLUMNS)} are empty", "Correct the export.")
     return pc.coalesce(renamed(given, _PROVIDERS), pc.utf8_lower(given))

@@ -13,7 +13,7 @@ from allocation.errors import AdapterError
 from billing_adapters.files import seekable
 from billing_adapters.row_batches import HeaderCheck, RowBatch, Spelling, chosen_columns
 
-_BATCH_ROWS = 1 << 17
+_BATCH_ROWS = 1 << 18
 _REPEATING_BYTES = 8
 _REMEDY = "Have it delivered or copied again; nothing was used."
 

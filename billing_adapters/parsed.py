@@ -69,12 +69,15 @@ class Ordinals:
     def table(self) -> pa.Table:
         """The ordinals of all lines so far that are not the first of their id (``ORDINALS``)."""
         ids = np.concatenate(self._ids or [np.empty(0, np.uint64)])
-        order = np.argsort(ids, kind="stable")
-        same = np.flatnonzero(ids[order][1:] == ids[order][:-1])
-        lines = np.union1d(order[same], order[same + 1])
-        contents = np.concatenate(self._contents or [np.empty(0, np.uint64)])[lines]
+        ordered = np.sort(ids)
+        shared = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+        if not len(shared):
+            return ORDINALS.empty_table()
+        place = np.minimum(np.searchsorted(shared, ids), len(shared) - 1)
+        lines = np.flatnonzero(shared[place] == ids)
+        contents = np.concatenate(self._contents)[lines]
         place = np.lexsort((contents, ids[lines]))
-        starts = np.flatnonzero(np.append(True, ids[lines][place][1:] != ids[lines][place][:-1])) if len(lines) else place
+        starts = np.flatnonzero(np.append(True, ids[lines][place][1:] != ids[lines][place][:-1]))
         lengths = np.diff(starts, append=len(place))
         ordinals = np.empty(len(lines), np.int64)
         ordinals[place] = np.arange(len(place)) - np.repeat(starts, lengths) + 1

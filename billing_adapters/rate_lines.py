@@ -44,8 +44,8 @@ def card_lines(
     Args:
         card: the card.
         charges: its charges.
-        stays: one row a machine and stay: ``node_key``, ``node``, ``node_id``, ``instance_type``, ``gpu_model`` (all that are told, one a line),
-            ``gpus`` (NaN: unknown), ``cluster``, ``alive_from_ms``, ``alive_until_ms`` (half-open).
+        stays: one row a machine and stay: ``node_key``, ``node``, ``node_id``, ``instance_type``, ``gpu_model`` (all
+            that are told, one a line), ``gpus`` (NaN: unknown), ``cluster``, ``alive_from_ms``, ``alive_until_ms`` (half-open).
         day_ms: UTC midnight that starts the day.
         options: of the billing entry.
         delivery: its fingerprint, and the card's file.

@@ -12,11 +12,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from allocation.compiled import kernel
 from allocation.errors import AdapterError
+from allocation.money import text_buffers
 from billing_adapters.times import UnreadableTimeError, to_times
 
 NULL_WORDS = ("", "NULL", "Null", "null", "(null)", "(NULL)", "None", "N/A", "n/a")
 """Texts that stand for null in exports (R41)."""
+
+_LONGEST_NULL_WORD = max(map(len, NULL_WORDS))
 
 HeaderCheck = Callable[[str, Collection[str]], None]
 """Called once a file with its name and its columns; raises where the file cannot be read."""
@@ -110,8 +114,22 @@ class RowBatch:
 
 
 def _text(values: pa.Array) -> pa.Array:
-    texts = pc.utf8_trim_whitespace(values if values.type == pa.string() else pc.cast(values, pa.string()))
+    """Values as trimmed texts, words for null as null."""
+    texts = values if values.type == pa.string() else pc.cast(values, pa.string())
+    if not texts.null_count and are_plain(*text_buffers(texts), _LONGEST_NULL_WORD):
+        return texts
+    texts = pc.utf8_trim_whitespace(texts)
     return pc.if_else(is_null_word(texts), None, texts)
+
+
+@kernel
+def are_plain(offsets: npt.NDArray[np.int32], data: npt.NDArray[np.uint8], longest: int) -> bool:
+    """Whether each text is longer than that and has plain letters, digits or signs at both ends."""
+    for i in range(len(offsets) - 1):
+        begin, end = offsets[i], offsets[i + 1]
+        if end - begin <= longest or not 32 < data[begin] < 127 or not 32 < data[end - 1] < 127:
+            return False
+    return True
 
 
 def _combinations(columns: Iterable[pa.Array], rows: int) -> tuple[pa.Array, npt.NDArray[np.int64]]:
@@ -123,7 +141,9 @@ def _combinations(columns: Iterable[pa.Array], rows: int) -> tuple[pa.Array, npt
         more = len(encoded.dictionary) + 1
         if size * more >= 2**62:
             numbers, size = _renumbered(numbers)
-        numbers = numbers * more + pc.fill_null(encoded.indices, more - 1).to_numpy()
+        indices = pc.fill_null(encoded.indices, more - 1) if encoded.indices.null_count else encoded.indices
+        numbers *= more
+        numbers += indices.to_numpy()
         size *= more
     numbers, size = _renumbered(numbers)
     first = np.empty(size, np.int64)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from allocation.errors import SettingsError
 from allocation.findings import Code, Finding, Severity
-from allocation.money import NO_RESIDUE, exact_sum, sum_nanos
+from allocation.money import NO_RESIDUE, sum_nanos
 from allocation.schemas import LINE_ITEMS, TIME
 from billing_adapters.base import BillOptions, BillSource, CapacityBlock, Delivery, Identity
 from billing_adapters.parsed import LINE_NUMBER, Ordinals, line_items
@@ -142,13 +142,15 @@ def _notices(lines: pa.Table, start: datetime, end: datetime) -> list[Finding]:
     """What the day's lines themselves tell: cut decimals, several currencies, negations outside."""
     found = []
     period = (start, end)
-    residue = lines["cost_residue"].filter(pc.not_equal(lines["cost_residue"], NO_RESIDUE))
-    if len(residue):
+    cut = lines.filter(pc.not_equal(lines["cost_residue"], NO_RESIDUE)).group_by(["currency", "cost_metric"])
+    sums = cut.aggregate([("cost_residue", "sum"), ("cost_residue", "count")])
+    for row in sums.sort_by([("currency", "ascending"), ("cost_metric", "ascending")]).to_pylist():
+        lost, count = row["cost_residue_sum"], row["cost_residue_count"]
         evidence = (
-            f"{len(residue)} lines have more than nine decimals; {exact_sum(residue)} in all was cut "
+            f"{count} lines have more than nine decimals; {lost} {row['currency']} in all was cut ({row['cost_metric']} cost) "
             "and stands in reconciliation.rounding"
         )
-        found.append(Finding(Code.SUB_NANO_COST, Severity.INFO, "bill", evidence, period, len(residue)))
+        found.append(Finding(Code.SUB_NANO_COST, Severity.INFO, "bill", evidence, period, count))
     negations = lines.filter(pc.and_(pc.equal(lines["line_type"], NEGATION), pc.equal(lines["cost_metric"], "billed")))
     for currency in sorted(negations["currency"].unique().to_pylist()):
         mine = negations.filter(pc.equal(negations["currency"], currency))["cost_nanos"]

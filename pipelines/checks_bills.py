@@ -16,6 +16,7 @@ from allocation.errors import ChargebackError
 from allocation.hours import LONGEST_WHOLE_MS
 from allocation.schemas import LINE_ITEMS, TIME
 from allocation.times import DAY_MS, milliseconds
+from billing_adapters.base import TellsFormat
 from pipelines.bills import Bill, discover, kept_delivery, options_of
 from pipelines.cards import cards_of, summaries_of
 from pipelines.checks import Check, Status, count, failed
@@ -75,10 +76,15 @@ def _card(name: str, where: str, bills: Sequence[Bill]) -> tuple[list[Check], Bi
 def _delivery(name: str, where: str, bills: Sequence[Bill]) -> Check:
     if not bills:
         return Check(f"bill {name}", Status.OPEN, "no delivery yet", where, "Run again when the export has delivered.")
-    newest = _newest_first(bills)[0].delivery
+    bill = _newest_first(bills)[0]
+    newest = bill.delivery
+    told = ""
+    if isinstance(bill.source, TellsFormat):
+        with suppress(ChargebackError):  # what is wrong with the header, the next check says
+            told = f", {bill.source.format_of(newest)}"
     period = f" of {newest.billing_period:%Y-%m}" if newest.billing_period else ""
     what = f"{count(len(bills), 'delivery', 'deliveries')}; the newest{period} has {count(len(newest.files), 'file', 'files')}"
-    return Check(f"bill {name}", Status.OK, f"{what} ({newest.delivery_id[:12]})", where)
+    return Check(f"bill {name}", Status.OK, f"{what} ({newest.delivery_id[:12]}){told}", where)
 
 
 def _newest_first(bills: Sequence[Bill]) -> list[Bill]:

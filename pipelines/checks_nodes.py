@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from allocation.machines import GPU_FAMILIES
 from allocation.schemas import TIME
+from allocation.split_rows import PROVIDER_SPLIT
 from pipelines.checks import Check, Status, count, some
 from pipelines.checks_metrics import SeriesSeen
 from pipelines.inventory import InstanceType, build_nodes, instance_types
@@ -75,7 +76,8 @@ def billed_machines(bills: Iterable[pa.Table], window: Window) -> dict[str, bool
             pc.less(lines["charge_period_start"], pa.scalar(window.end, TIME)),
             pc.greater(lines["charge_period_end"], pa.scalar(window.start, TIME)),
         )
-        in_scope = pc.and_(pc.is_null(lines["scope_rule"]), pc.is_valid(lines["node_key"]))
+        rule = lines["scope_rule"]
+        in_scope = pc.and_(pc.or_kleene(pc.is_null(rule), pc.equal(rule, PROVIDER_SPLIT)), pc.is_valid(lines["node_key"]))
         usage = pc.and_(in_scope, pc.equal(lines["charge_category"], "Usage"))
         pairs = lines.filter(pc.and_(touching, usage)).select(columns).group_by(columns).aggregate([])
         for key, kind in zip(pairs["node_key"].to_pylist(), pairs["instance_type"].to_pylist(), strict=True):

@@ -65,6 +65,14 @@ def test_each_code_names_its_own_money() -> None:
     assert got == {key: units * 10**9 for key, units in wanted.items()}
 
 
+def test_of_two_cost_metrics_one_is_told_and_named_and_of_two_currencies_none() -> None:
+    effective = row("n", "GPU-1", cost_metric="effective", cost=Decimal(5), **POD)
+    found = priced(Code.CAPACITY_UNKNOWN, "n/GPU-1", table(effective, row("n", "GPU-1", **POD)))
+    assert (found.cost_at_risk_nanos, found.evidence) == (7 * 10**9, "evidence (billed cost)")
+    euros = row("n", "GPU-1", currency="EUR", **POD)
+    assert priced(Code.CAPACITY_UNKNOWN, "n/GPU-1", table(euros, row("n", "GPU-1", **POD))).cost_at_risk_nanos is None
+
+
 def test_money_of_others_is_added_where_the_finding_names_them() -> None:
     """GPU-2 costs 14 with its instance, GPU-1 14; the pod itself is not asked for."""
     found = priced(Code.POD_ON_PARTITIONED_GPU, "ns/a", ROWS, money_of=("n/GPU-2", "n/GPU-1", "n/GPU-9"))

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from allocation.errors import AdapterError
 from tests.billing_adapters.bills import FOCUS_ROW, focus_bytes, parse_all, sample, write, write_export
 
 
@@ -90,6 +91,7 @@ def test_scope_rule(tmp_path: Path, change: dict[str, str], rule: str | None) ->
         ({"ProviderName": "Google Cloud"}, None),
         ({"ProviderName": "Oracle"}, None),
         ({"ChargeCategory": "Credit"}, None),
+        ({"ChargeClass": "Correction", "ConsumedQuantity": "0.25"}, None),
         ({"ServiceCategory": "Networking"}, None),
         ({"ChargePeriodEnd": "2026-10-02T00:00:00Z", "ConsumedQuantity": "24"}, 86_400_000),
     ],
@@ -148,6 +150,79 @@ def test_words_for_null_and_descriptions(tmp_path: Path) -> None:
     assert line["region"] is None
     assert line["node_key"] == "i-0abc"
     assert line["billing_period"] == date(2026, 10, 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({}, ("SKU-GPU-1", "gpu.1x80", None)),
+        ({"SkuMeter": "GPU hours"}, ("GPU hours", "gpu.1x80", None)),
+        # As FOCUS of AWS has it: a usage type beside the SKU, and no column for the type of machine.
+        (
+            {"x_UsageType": "USW2-BoxUsage:p5.48xlarge", "x_InstanceType": "", "SkuMeter": "x"},
+            ("USW2-BoxUsage:p5.48xlarge", "p5.48xlarge", None),
+        ),
+        ({"x_UsageType": "SpotUsage:g5.xlarge", "x_InstanceType": ""}, ("SpotUsage:g5.xlarge", "g5.xlarge", None)),
+        ({"x_UsageType": "EBS:VolumeUsage.gp3", "x_InstanceType": ""}, ("EBS:VolumeUsage.gp3", None, None)),
+        (
+            {"x_SkuDetails": '{"InstanceType": "g6.xlarge"}', "x_UsageType": "BoxUsage:g5.xlarge", "x_InstanceType": ""},
+            ("BoxUsage:g5.xlarge", "g6.xlarge", None),
+        ),
+        ({"CapacityReservationId": "CR-0ABC"}, ("SKU-GPU-1", "gpu.1x80", "cr-0abc")),
+    ],
+)
+def test_usage_type_machine_type_and_reservation(tmp_path: Path, change: dict[str, str], told: tuple[str | None, ...]) -> None:
+    line = one_line(tmp_path, change)
+    assert (line["usage_type"], line["instance_type"], line["capacity_reservation"]) == told
+
+
+def test_descriptions_that_are_made_once_stand_with_their_own_rows(tmp_path: Path) -> None:
+    regions, units, types = ("us-east-1", "", "eu-1"), ("Hours", "GB"), ("a.1", "b.2", "", "c.3", "d.4")
+    changes = [
+        {"RegionId": regions[n % 3], "ConsumedUnit": units[n % 2], "x_InstanceType": types[n % 5], "PricingUnit": ""}
+        for n in range(60)
+    ]
+    rows = parse_all("focus", write(tmp_path / "bill.csv", focus_bytes(*changes))).to_pylist()
+    for n, row in enumerate(rows):
+        assert row["region"] == (regions[n % 3] or None)
+        assert row["usage_unit"] == units[n % 2]
+        assert row["instance_type"] == (types[n % 5] or None)
+        assert row["scope_rule"] == (None if n % 2 == 0 else "unit_not_time")
+
+
+FREE = {"ListCost": "0", "ContractedCost": "0.00"}
+
+
+@pytest.mark.parametrize("metric", ["list", "contracted"])
+def test_usage_that_was_paid_for_is_never_priced_at_nothing(tmp_path: Path, metric: str) -> None:
+    for paid in ({}, {"BilledCost": "0"}, {"EffectiveCost": "0", "BilledCost": "1E-7"}):
+        path = write(tmp_path / "bill.csv", focus_bytes({}, {**FREE, **paid}))
+        with pytest.raises(
+            AdapterError, match=rf"bill\.csv, row 2: {metric.capitalize()}Cost is 0 although the row was paid for"
+        ):
+            parse_all("focus", path, cost=metric)
+        assert parse_all("focus", path).num_rows == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"BilledCost": "0", "EffectiveCost": "-0.000"},
+        {"ChargeCategory": "Credit", "BilledCost": "-5"},
+        {"ChargeCategory": "Tax"},
+        {"ChargeCategory": "Purchase"},
+        {"ResourceId": ""},
+        {"ServiceCategory": "Storage"},
+        {"ListCost": "1e-12"},
+    ],
+)
+def test_what_has_no_price_may_be_listed_at_nothing(tmp_path: Path, change: dict[str, str]) -> None:
+    assert one_line(tmp_path, {**FREE, **change}, "list")["cost_nanos"] == 0
+
+
+def test_a_price_without_a_bill_is_a_free_tier(tmp_path: Path) -> None:
+    line = one_line(tmp_path, {"BilledCost": "0", "EffectiveCost": "0"}, "list")
+    assert line["cost_nanos"] == 12 * 10**9
 
 
 def test_line_ids_do_not_depend_on_order_or_files(tmp_path: Path) -> None:
@@ -224,6 +299,33 @@ def test_parquet_decimals_and_doubles_are_exact(tmp_path: Path) -> None:
     # 0.1 + 0.2 is the double that is written 0.30000000000000004.
     assert listed["cost_nanos"].to_pylist() == [300_000_000, 100]
     assert listed["cost_residue"].to_pylist() == [Decimal("4E-17"), Decimal(0)]
+
+
+def test_chunks_of_other_types_and_columns_are_joined_by_name(tmp_path: Path) -> None:
+    table = pa.table({name: [value] for name, value in FOCUS_ROW.items()})
+    place = table.column_names.index("BilledCost")
+    amounts = (pa.array(["1"]), pa.array([2]), pa.array([3.0]), pa.array([Decimal("4.00")]), pa.array([5], pa.int8()))
+    for number, amount in enumerate(amounts):
+        chunk = table.set_column(place, "BilledCost", amount)
+        chunk = chunk.drop_columns(["x_InstanceType"]) if number == 1 else chunk.append_column("Tags", pa.array(["{"]))
+        pq.write_table(chunk.select(chunk.column_names[::-1]), tmp_path / f"part-{number}.parquet")
+    lines = parse_all("focus", tmp_path)
+    assert lines["cost_nanos"].to_pylist() == [n * 10**9 for n in (1, 2, 3, 4, 5)]
+    assert lines["instance_type"].to_pylist() == ["gpu.1x80", None, "gpu.1x80", "gpu.1x80", "gpu.1x80"]
+
+
+@pytest.mark.parametrize(
+    "details", ['{"InstanceType": "p4d', "no JSON", "{'InstanceType': 'p4d'}", "[]", '{"InstanceType": null}']
+)
+def test_details_that_are_no_json_cost_the_machine_s_type_only(tmp_path: Path, details: str) -> None:
+    line = one_line(tmp_path, {"x_InstanceType": "", "SkuPriceDetails": details, "Tags": details})
+    assert (line["instance_type"], line["cost_nanos"]) == (None, 10 * 10**9)
+
+
+def test_a_repeated_column_that_nobody_reads_does_no_harm(tmp_path: Path) -> None:
+    header, row = focus_bytes({}).splitlines()
+    content = header + b",Tags,Tags\n" + row + b",a,b\n"
+    assert parse_all("focus", write(tmp_path / "bill.csv", content))["cost_nanos"].to_pylist() == [10 * 10**9]
 
 
 def test_one_reading_gives_every_metric_that_is_asked_for(tmp_path: Path) -> None:

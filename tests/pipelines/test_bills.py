@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from pipelines.settings import load_settings
-from pipelines.stages import open_walk, run_day
+from pipelines.stages import Results, Walk, open_walk, run_day
 
 CASE = Path(__file__).parents[1] / "cases" / "32-egress-and-volume"
 
@@ -37,3 +37,60 @@ def test_a_delivery_is_parsed_once(tmp_path: Path) -> None:
     run_day(walk, date(2026, 10, 2))
     assert len(kept) == 1
     assert [p.stat().st_mtime_ns for p in kept] == written
+
+
+def walk_of(folder: Path, **billing: object) -> Walk:
+    """The case's walk, its folder copied once, with other settings of its one billing entry."""
+    if not (folder / "case").exists():
+        shutil.copytree(CASE, folder / "case")
+    path = folder / "case" / "chargeback.yaml"
+    values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    values["billing"][0] |= billing
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    return open_walk(load_settings(path))
+
+
+def written(folder: Path) -> dict[str, bytes]:
+    tables = ("chargeback", "team_model", "reconciliation", "findings")
+    out = folder / "case" / "out"
+    return {str(p.relative_to(out)): p.read_bytes() for name in tables for p in sorted((out / name).rglob("*.parquet"))}
+
+
+def test_the_same_delivery_twice_changes_nothing_and_another_one_replaces_the_month(tmp_path: Path) -> None:
+    day = date(2026, 10, 1)
+    ids = {r.run_id for r in run_day(walk_of(tmp_path), day)}
+    first = written(tmp_path)
+    run_day(walk_of(tmp_path), day)
+    assert written(tmp_path) == first
+    bill = tmp_path / "case" / "bill.csv"
+    text = bill.read_text(encoding="utf-8")
+    bill.write_text("\n".join(text.splitlines()[:-1]) + "\n", encoding="utf-8")
+    results = run_day(walk_of(tmp_path), day)
+    # The tax of 0.50 was taken back by the new delivery.
+    assert sum(row["cost_in"] for r in results for row in r.reconciliation.to_pylist()) == Decimal("16.00")
+    assert ids.isdisjoint(r.run_id for r in results)
+    bill.write_text(text, encoding="utf-8")
+    run_day(walk_of(tmp_path), day)
+    assert written(tmp_path) == first
+
+
+def test_every_table_holds_each_of_several_metrics_and_never_their_sum(tmp_path: Path) -> None:
+    day = date(2026, 10, 1)
+    alone = {}
+    for cost in ("billed", "list"):
+        results = run_day(walk_of(tmp_path / cost, cost=cost), day)
+        alone[cost] = {name: rows_of(results, name) for name in ("chargeback", "team_model", "reconciliation")}
+    results = run_day(walk_of(tmp_path / "both", cost=["billed", "list"]), day)
+    for name in ("chargeback", "team_model", "reconciliation"):
+        both = rows_of(results, name)
+        assert [r for r in both if r["cost_metric"] == "billed"] == alone["billed"][name]
+        assert [r for r in both if r["cost_metric"] == "list"] == alone["list"][name]
+        assert len(both) == len(alone["billed"][name]) + len(alone["list"][name])
+    lines = [row for r in results for row in r.reconciliation.to_pylist()]
+    assert sum(row["cost_in"] for row in lines if row["cost_metric"] == "billed") == Decimal("16.50")
+
+
+def rows_of(results: list[Results], table: str) -> list[dict[str, object]]:
+    """All rows of one table of a day, without what names the run."""
+    rows = [row for r in results for row in getattr(r, table).to_pylist()]
+    return sorted(({k: v for k, v in row.items() if k != "run_id"} for row in rows), key=str)

@@ -97,6 +97,8 @@ def test_quick_start_is_whole_but_for_the_node_without_exporter(tmp_path: Path) 
     ]
     assert "gpu-a, gpu-b" in named(checks, "nodes prod")[0].what
     assert one(checks, "bill days bill").what == "newest day with lines 2026-10-01, complete to the end of 2026-10-01"
+    # The quick start's bill has no column that came after 1.0.
+    assert one(checks, "bill bill").what.endswith("), FOCUS 1.0")
     assert one(checks, "labels prod").what == "exported: team"
     assert list((tmp_path / "out").iterdir()) == []
 
@@ -240,6 +242,15 @@ def test_nodes_are_joined_both_ways(tmp_path: Path) -> None:
         (Status.WARN, "GPU machines on the bill that are no node of any cluster: i-05"),
         (Status.OK, "other machines on the bill that are no node of any cluster: i-06"),
     ]
+
+
+def test_a_machine_whose_money_the_provider_split_is_on_the_bill(tmp_path: Path) -> None:
+    rows = [used("n1"), info("n1", "i-01")]
+    lines = [hour("2026-10-01T23", ResourceId="i-01", AllocatedResourceId=pod) for pod in ("pod-1", "pod-2")]
+    settings = config(tmp_path, metrics=series_file(tmp_path, *rows), billing=bill_of(tmp_path, *lines))
+    checks = diagnose(settings, DAY_AFTER)
+    assert [(c.status, c.what) for c in named(checks, "nodes prod")] == [(Status.OK, "on the bill: 1 of 1 node with series: n1")]
+    assert one(checks, "bill bill").what.endswith("FOCUS 1.3")
 
 
 def test_no_joined_node_at_all_is_a_failure(tmp_path: Path) -> None:

@@ -31,7 +31,8 @@ rates:
   - {name: small, match: {gpu_model: "*a10g"}, per: gpu-hour, amount: 1.00}
   - {name: large, match: {node: "gpu-[bc]"}, parts: {power: {kw: 5, price_per_kwh: 0.2}, support: {amount: 744, per: month}}}
 """
-# gpu-a: 4 GPUs at 1.00, whose model only the series tell; gpu-b and gpu-c: 1.00 of power and 744 / 744 of support: 24 x (4 + 2 + 2).
+# gpu-a: 4 GPUs at 1.00 (only the series tell their model); gpu-b and gpu-c: 1.00 of power, 744 / 744 of support.
+# 24 x (4 + 2 + 2):
 WHOLE = Decimal(192)
 
 
