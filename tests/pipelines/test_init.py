@@ -86,7 +86,7 @@ def test_a_password_and_a_token_file_are_named_and_not_held(tmp_path: Path) -> N
     [
         (InitAnswers(metrics_kind="promtheus"), r"kind of metrics 'promtheus'; did you mean 'prometheus'\?"),
         (InitAnswers(profile="dcmg"), r"profile 'dcmg'; did you mean 'dcgm'\?"),
-        (InitAnswers(billing_kind="aws-cur"), r"kind of bill 'aws-cur'; did you mean 'aws-cur2'\?"),
+        (InitAnswers(billing_kind="aws-curr"), r"kind of bill 'aws-curr'; did you mean 'aws-cur'\?"),
         (InitAnswers(cost="efective"), r"cost 'efective'; did you mean 'effective'\?"),
     ],
 )
