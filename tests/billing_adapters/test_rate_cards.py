@@ -269,3 +269,9 @@ def test_a_folder_of_cards_is_refused(tmp_path: Path) -> None:
         (tmp_path / name).write_text(SIMPLE, encoding="utf-8")
     with pytest.raises(AdapterError, match="a rate card is one file"):
         RateCardBill(BillOptions("own", str(tmp_path))).discover()
+
+
+def test_any_model_that_is_told_of_a_node_may_fit(tmp_path: Path) -> None:
+    card = HEAD + "  - {name: a, match: {gpu_model: 'NVIDIA H100*'}, per: node-hour, amount: 1}\n"
+    nodes = [stay(gpu_model="NVIDIA-H100-80GB-HBM3\nNVIDIA H100 80GB HBM3"), stay("gpu-2", gpu_model="NVIDIA A100\nx H100")]
+    assert set(day_of(tmp_path, card, *nodes).lines["node_key"].to_pylist()) == {"gpu-1"}
