@@ -16,7 +16,8 @@ from billing_adapters.base import BillOptions, BillSource, CapacityBlock, Delive
 from billing_adapters.parsed import LINE_NUMBER, Ordinals, line_items
 from billing_adapters.rate_files import RateCardBill
 from billing_adapters.registry import load_bill_source
-from pipelines.settings import BillingEntry, CapacityBlockEntry, Settings
+from pipelines.billing_entries import BillingEntry, CapacityBlockEntry
+from pipelines.settings import Settings
 from pipelines.storage import TableStore
 from pipelines.version import VERSION
 

@@ -16,8 +16,9 @@ from allocation.schemas import LINE_ITEMS
 from allocation.times import milliseconds, to_ms
 from billing_adapters.rate_files import RateCardBill
 from billing_adapters.rate_lines import card_lines
+from pipelines.billing_entries import RATE_CARD
 from pipelines.bills import Bill, discover
-from pipelines.settings import RATE_CARD, Settings, day_start
+from pipelines.settings import Settings, day_start
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from typing import get_args
 import yaml
 
 from allocation.errors import SettingsError, nearest
-from pipelines.settings import BillingEntry, CostMetric, MetricsEntry
+from pipelines.billing_entries import BillingEntry, CostMetric
+from pipelines.settings import MetricsEntry
 
 METRICS_KINDS: tuple[str, ...] = get_args(MetricsEntry.model_fields["kind"].annotation)
 PROFILES: tuple[str, ...] = get_args(MetricsEntry.model_fields["profile"].annotation)

@@ -18,8 +18,8 @@ from pydantic_settings import SettingsError as EnvironmentSettingsError
 
 from allocation.errors import SettingsError, nearest
 from allocation.policy import HostPolicy, IdlePolicy, OverheadPolicy, Policy, StrandedPolicy, UnattributedPolicy
+from pipelines.billing_entries import BillingEntry
 from pipelines.owner_entries import OwnersEntry
-from pipelines.scope_settings import ScopeRuleEntry
 from pipelines.values import Bytes, ClusterName, DeviceBytes, DurationMs, GpuShare, Instant, ServerUrl
 
 ENV_PREFIX = "CHARGEBACK__"
@@ -165,82 +165,6 @@ class ClusterEntry(_Section):
     name: ClusterName
     metrics: list[MetricsEntry]
     nodes: list[NodeEntry] = []
-
-
-CostMetric = Literal["billed", "effective", "contracted", "list"]
-
-
-class CapacityBlockEntry(_Section):
-    """Machines that AWS sold for a time at one price: their fee is spread over that time, and over them."""
-
-    id: str = Field(pattern=r"^cr-[0-9a-zA-Z]+$")
-    start: Instant = Field(alias="from")
-    until: Instant
-    instances: int | None = Field(default=None, ge=1, le=1000)
-    nodes: list[Annotated[str, Field(pattern=r"^i-[0-9a-zA-Z]+$")]] = []
-
-    @model_validator(mode="after")
-    def _complete(self) -> "CapacityBlockEntry":
-        if self.until <= self.start:
-            raise ValueError("`until` must be after `from`")
-        if self.instances is None and not self.nodes:
-            raise ValueError("say how many `instances` the block has, or name its `nodes`")
-        if self.instances is not None and self.instances < len(self.nodes):
-            raise ValueError("`nodes` names more than `instances`")
-        return self
-
-
-AWS_REPORTS = ("aws-cur", "aws-cur2")
-RATE_CARD = "rate-card"
-
-
-class BillingEntry(_Section):
-    """One bill export; ``cost`` is one metric, or a list of which every table then holds each."""
-
-    kind: Literal["focus", "aws-cur", "aws-cur2", "rate-card"]
-    path: str
-    cost: CostMetric | list[CostMetric] = "billed"
-    name: str | None = None
-    currency: str | None = None
-    endpoint_url: str | None = None
-    region: str | None = None
-    include: list[ScopeRuleEntry] = []
-    exclude: list[ScopeRuleEntry] = []
-    profile: str | None = None
-    role_arn: str | None = Field(default=None, pattern=r"^arn:[^:]+:iam::\d{12}:role/.+")
-    external_id: str | None = None
-    capacity_blocks: list[CapacityBlockEntry] = []
-
-    @property
-    def marks(self) -> list[object]:
-        """What of the entry decides the lines beside the delivery; a change of it makes them anew."""
-        blocks = [block.model_dump(mode="json") for block in self.capacity_blocks]
-        return [self.kind, self.name, *self.costs, self.currency, *([blocks] if blocks else [])]
-
-    @property
-    def costs(self) -> tuple[CostMetric, ...]:
-        """The metrics, at least one."""
-        return (self.cost,) if isinstance(self.cost, str) else tuple(self.cost)
-
-    @field_validator("cost")
-    @classmethod
-    def _distinct(cls, cost: CostMetric | list[CostMetric]) -> CostMetric | list[CostMetric]:
-        if isinstance(cost, list) and (not cost or len(set(cost)) < len(cost)):
-            raise ValueError("name one metric, or several once each")
-        return cost
-
-    @model_validator(mode="after")
-    def _of_aws(self) -> "BillingEntry":
-        if self.external_id is not None and self.role_arn is None:
-            raise ValueError("`external_id` is told to a role: name `role_arn`")
-        if self.kind == RATE_CARD and (self.include or self.exclude):
-            raise ValueError("a rate card has no `include` and `exclude`: its rates' `match` says what it charges")
-        if self.capacity_blocks and self.kind not in AWS_REPORTS:
-            raise ValueError(f"`capacity_blocks` belong to the kinds {', '.join(AWS_REPORTS)}")
-        ids = [block.id.lower() for block in self.capacity_blocks]
-        if len(set(ids)) < len(ids):
-            raise ValueError("`capacity_blocks` names a block twice")
-        return self
 
 
 class PolicyEntry(_Section):

@@ -13,7 +13,7 @@ from allocation.times import to_ms
 from billing_adapters.aws_columns import HASHED, ensure_readable
 from billing_adapters.base import BillOptions
 from billing_adapters.rate_files import RateCardBill
-from pipelines.settings import BillingEntry
+from pipelines.billing_entries import BillingEntry
 
 FOLDER = Path(__file__).parents[1] / "docs" / "bills"
 PAGES = ["README.md", "aws-cur.md", "aws-cur2.md", "aws-split-cost.md", "rate-card.md"]
