@@ -91,13 +91,13 @@ def of_texts(offsets: npt.NDArray[np.int32], data: npt.NDArray[np.uint8], nanos:
             at += 1
         mantissa, digits, exponent, fine = 0, 0, 0, True
         while at < end and _digit(data[at]) and mantissa < _LONGEST:
-            mantissa = mantissa * 10 + data[at] - 48
+            mantissa = mantissa * 10 + np.int64(data[at]) - 48
             digits += 1
             at += 1
         if at < end and data[at] == 46:
             at += 1
             while at < end and _digit(data[at]) and mantissa < _LONGEST:
-                mantissa = mantissa * 10 + data[at] - 48
+                mantissa = mantissa * 10 + np.int64(data[at]) - 48
                 digits += 1
                 exponent -= 1
                 at += 1
@@ -108,7 +108,7 @@ def of_texts(offsets: npt.NDArray[np.int32], data: npt.NDArray[np.uint8], nanos:
                 at += 1
             power, first = 0, at
             while at < end and _digit(data[at]) and at - first < 3:
-                power = power * 10 + data[at] - 48
+                power = power * 10 + np.int64(data[at]) - 48
                 at += 1
             fine = at > first
             exponent += -power if down else power

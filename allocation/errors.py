@@ -64,7 +64,9 @@ class ConservationError(ChargebackError):
 
 
 def _sentences(problem: str, remedy: str | None) -> str:
-    return f"{problem.rstrip('.')}. {remedy}" if remedy else problem
+    if not remedy:
+        return problem
+    return f"{problem} {remedy}" if problem.endswith("?") else f"{problem.rstrip('.')}. {remedy}"
 
 
 def nearest(word: str, known: "Iterable[str]") -> str:

@@ -200,7 +200,7 @@ def _hash(store: FileStore, name: str) -> str:
 def ensure_distinct(store: FileStore, names: Sequence[str]) -> None:
     """Refuses files of one delivery that hold the same bytes: their lines would be charged twice.
 
-    For deliveries that no manifest describes. Only files of one size are read; a header without rows may stand twice.
+    Only files of one size are read; a header without rows may stand twice.
     """
     wanted = set(names)
     by_size: dict[int, list[str]] = {}
@@ -211,8 +211,10 @@ def ensure_distinct(store: FileStore, names: Sequence[str]) -> None:
         hashes = {name: _hash(store, name) for name in alike} if len(alike) > 1 else {}
         for first, second in combinations(hashes, 2):
             if hashes[first] == hashes[second] and not _is_header_only(store, first):
-                problem = f"the same file twice: {first} and {second} hold the same bytes, and no manifest says which counts"
-                raise AdapterError(problem, file=store.url, remedy="Take one away, or point billing.path at one folder.")
+                problem = f"the same file twice: {first} and {second} hold the same bytes and would be charged twice"
+                raise AdapterError(
+                    problem, file=store.url, remedy="Take one away, point billing.path at one folder, or have it delivered again."
+                )
 
 
 def _is_header_only(store: FileStore, name: str) -> bool:

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from allocation.errors import ChargebackError, SettingsError, SourceUnavailableError
-from allocation.schemas import SCHEMA_VERSION
+from allocation.schemas import LINE_ITEMS, SCHEMA_VERSION
 
 COMMIT = "_commit.json"
 _BLOCK_ROWS, _GROUP_ROWS = 1 << 18, 1 << 13
@@ -291,14 +291,14 @@ def _parquet(data: pa.Table) -> tuple[pa.Buffer, str]:
 
 
 def _write_blocks(path: Path, batches: Iterable[pa.Table]) -> None:
-    """Batches of one schema as one file, in blocks that are sorted by time; no batch is no rows and no columns."""
+    """Batches of one schema as one file, in blocks that are sorted by time; no batch is no rows."""
     writer: pq.ParquetWriter | None = None
     try:
         for block in _blocks(batches):
             writer = writer or pq.ParquetWriter(path, block.schema, compression="zstd")
             writer.write_table(block.sort_by("charge_period_start"), row_group_size=_GROUP_ROWS)
         if writer is None:
-            pq.write_table(pa.table({}), path)
+            pq.write_table(LINE_ITEMS.empty(), path)
     finally:
         if writer is not None:
             writer.close()

@@ -1,11 +1,12 @@
 """What several machines pay for together: capacity reservations, capacity blocks, HyperPod clusters."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from allocation.errors import AdapterError
 from billing_adapters.base import CapacityBlock
 from tests.billing_adapters.bills import cur_bytes, parse_all, write
 from tests.billing_adapters.reports import legacy_bytes
@@ -140,3 +141,11 @@ def test_hyperpod_lines_are_paid_by_the_machines_of_their_cluster(tmp_path: Path
     assert table["instance_type"].to_pylist()[:3] == ["ml.p5.48xlarge", "ml.p5.48xlarge", "p5.48xlarge"]
     assert table["machine_ms"].to_pylist() == [None, 3_600_000, None, None, None]
     assert table["pool_size"].to_pylist() == [None] * 5
+
+
+@pytest.mark.parametrize("years", [-1, 2])
+def test_a_block_whose_time_is_far_from_its_fee_is_refused(tmp_path: Path, years: int) -> None:
+    far = timedelta(days=365 * years)
+    slip = CapacityBlock(BLOCK.reservation, BLOCK.start + far, BLOCK.end + far, 1)
+    with pytest.raises(AdapterError, match=r"row 1: .*billing\.capacity_blocks says that it runs from.*`from` and `until`"):
+        lines(tmp_path, FEE, blocks=(slip,))

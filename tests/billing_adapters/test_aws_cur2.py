@@ -197,7 +197,7 @@ def test_equal_ids_get_ordinals_by_content(tmp_path: Path) -> None:
 
 
 def test_only_files_of_the_manifest_count_and_decide_the_delivery(tmp_path: Path) -> None:
-    chunks = {"e-00001.csv.gz": cur_bytes({}), "e-00002.csv.gz": cur_bytes({})}
+    chunks = {"e-00001.csv.gz": cur_bytes({}), "e-00002.csv.gz": cur_bytes({"line_item_unblended_cost": "1"})}
     both = write_export(tmp_path / "both" / "e", chunks)
     one = write_export(tmp_path / "one" / "e", chunks, named=["e-00001.csv.gz"])
     assert parse_all("aws-cur2", both).num_rows == 2

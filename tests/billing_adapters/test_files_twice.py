@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from allocation.errors import AdapterError
-from tests.billing_adapters.bills import focus_bytes, parse_all, write
+from tests.billing_adapters.bills import cur_bytes, focus_bytes, parse_all, write, write_export
+from tests.billing_adapters.reports import legacy_bytes, zipped
 
 
 @pytest.mark.parametrize("second", ["b.csv", "copy/a.csv", "2026/10/a.csv"])
@@ -41,3 +42,17 @@ def test_two_damaged_copies_are_refused_as_copies(tmp_path: Path) -> None:
         write(tmp_path / name, gzip.compress(focus_bytes({}), mtime=0)[:-9])
     with pytest.raises(AdapterError, match="the same file twice"):
         parse_all("focus", tmp_path)
+
+
+def test_chunks_of_one_manifest_that_hold_the_same_bytes_are_refused(tmp_path: Path) -> None:
+    one = cur_bytes({}, {"line_item_unblended_cost": "1"})
+    root = write_export(tmp_path / "e", {"e-00001.csv.gz": one, "e-00002.csv.gz": one})
+    with pytest.raises(AdapterError, match=r"the same file twice: .*e-00001.*e-00002"):
+        parse_all("aws-cur2", root)
+
+
+def test_members_of_one_zip_that_hold_the_same_bytes_are_refused(tmp_path: Path) -> None:
+    one = legacy_bytes({}, {"line_item_unblended_cost": "1"})
+    path = write(tmp_path / "report-1.zip", zipped({"a.csv": one, "b.csv": one}))
+    with pytest.raises(AdapterError, match=r"report-1\.zip: the same file twice: a\.csv and b\.csv"):
+        parse_all("aws-cur", path)

@@ -5,8 +5,10 @@ from datetime import date
 from decimal import Decimal
 from pathlib import Path
 
+import pytest
 import yaml
 
+from allocation.errors import SettingsError
 from pipelines.settings import load_settings
 from pipelines.stages import Results, Walk, open_walk, run_day
 
@@ -94,3 +96,18 @@ def rows_of(results: list[Results], table: str) -> list[dict[str, object]]:
     """All rows of one table of a day, without what names the run."""
     rows = [row for r in results for row in getattr(r, table).to_pylist()]
     return sorted(({k: v for k, v in row.items() if k != "run_id"} for row in rows), key=str)
+
+
+def test_a_bill_of_a_header_alone_is_kept_and_the_day_is_open(tmp_path: Path) -> None:
+    walk_of(tmp_path)
+    bill = tmp_path / "case" / "bill.csv"
+    bill.write_text(bill.read_text(encoding="utf-8").splitlines()[0] + "\n", encoding="utf-8")
+    for _ in range(2):
+        results = run_day(walk_of(tmp_path), date(2026, 10, 1))
+        assert [f["code"] for r in results for f in r.findings.to_pylist() if f["code"] == "no_lines"] == ["no_lines"]
+        assert sum(len(r.chargeback) + len(r.reconciliation) for r in results) == 0
+
+
+def test_a_currency_in_other_letters_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"billing\.0\.currency: 'usd' is no currency code of ISO 4217; write USD"):
+        walk_of(tmp_path, currency="usd")
