@@ -58,9 +58,9 @@ _COSTS = (
     UNBLENDED, NET_UNBLENDED, LIST, PLAN, NET_PLAN, RESERVED, NET_RESERVED, COMMITTED_SO_FAR, USED_SO_FAR,
     UNUSED_UPFRONT, NET_UNUSED_UPFRONT, UNUSED_RECURRING, NET_UNUSED_RECURRING, RESERVATION,
 )  # fmt: skip
-HASHED = tuple(sorted({*_MANDATORY, *_OPTIONAL, *_COSTS}))
-"""The columns whose content makes the id of a line."""
-WANTED = (*HASHED, "product")
+HASHED = tuple(sorted({*_MANDATORY, *_OPTIONAL, *_COSTS} - {LINE_ID}))
+"""The columns whose content makes the id of a line without one of its own, and the order of lines that share one."""
+WANTED = (*HASHED, LINE_ID, "product")
 ACCOUNTING = ("bill_payer_account_id", "line_item_usage_account_id", "line_item_currency_code")
 PLACING = (
     "line_item_availability_zone", "line_item_product_code", "line_item_usage_type", "product_instance_type", "product_region",

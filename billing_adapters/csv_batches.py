@@ -14,7 +14,7 @@ import pyarrow.csv
 from allocation.errors import AdapterError
 from billing_adapters.row_batches import NULL_WORDS, HeaderCheck, RowBatch, Spelling, chosen_columns
 
-_BLOCK_BYTES = 3 << 20
+_BLOCK_BYTES = 2 << 20
 _HEADER_BYTES = 1 << 20
 _RAGGED = re.compile(r"Row #(\d+): (Expected \d+ columns, got \d+)")
 

@@ -134,13 +134,15 @@ def are_plain(offsets: npt.NDArray[np.int32], data: npt.NDArray[np.uint8], longe
 
 def _combinations(columns: Iterable[pa.Array], rows: int) -> tuple[pa.Array, npt.NDArray[np.int64]]:
     """The number of each row's combination of values, and the first row that has each."""
-    numbers = np.zeros(rows, np.int64)
+    numbers: npt.NDArray[np.signedinteger] = np.zeros(rows, np.int32)
     size = 1
     for column in columns:
         encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
         more = len(encoded.dictionary) + 1
-        if size * more >= 2**62:
+        if size * more >= 2**31:
             numbers, size = _renumbered(numbers)
+        if size * more >= 2**31:
+            numbers = numbers.astype(np.int64)
         indices = pc.fill_null(encoded.indices, more - 1) if encoded.indices.null_count else encoded.indices
         numbers *= more
         numbers += indices.to_numpy()
@@ -148,12 +150,12 @@ def _combinations(columns: Iterable[pa.Array], rows: int) -> tuple[pa.Array, npt
     numbers, size = _renumbered(numbers)
     first = np.empty(size, np.int64)
     first[numbers[::-1]] = np.arange(rows)[::-1]
-    return pa.array(numbers.astype(np.int32)), first
+    return pa.array(numbers), first
 
 
-def _renumbered(numbers: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], int]:
+def _renumbered(numbers: npt.NDArray[np.signedinteger]) -> tuple[npt.NDArray[np.signedinteger], int]:
     encoded = pa.array(numbers).dictionary_encode()
-    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
+    return encoded.indices.to_numpy().copy(), len(encoded.dictionary)
 
 
 def _spread(values: pa.Array, number: pa.Array) -> pa.Array:
