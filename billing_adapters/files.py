@@ -11,10 +11,9 @@ import re
 import shutil
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
@@ -182,10 +181,20 @@ def single_file(store: FileStore) -> list[Delivery]:
 
 
 def fingerprint(store: FileStore, names: Iterable[str]) -> str:
-    """A hash of the files' names and bytes, wherever they lie; reads them once, in pieces."""
-    whole = hashlib.sha256()
+    """A hash of the files' names and bytes, wherever they lie; each is read once, in pieces.
+
+    Raises:
+        AdapterError: two files hold the same bytes, and more than a header: their lines would be charged twice.
+    """
+    whole, seen = hashlib.sha256(), dict[str, str]()
     for name in sorted(names):
-        whole.update(f"{name}\0{_hash(store, name)}\n".encode())
+        content = _hash(store, name)
+        other = seen.setdefault(content, name)
+        if other != name and not _is_header_only(store, name):
+            problem = f"the same file twice: {other} and {name} hold the same bytes and would be charged twice"
+            remedy = "Take one away, point billing.path at one folder, or have it delivered again."
+            raise AdapterError(problem, file=store.url, remedy=remedy)
+        whole.update(f"{name}\0{content}\n".encode())
     return whole.hexdigest()
 
 
@@ -195,26 +204,6 @@ def _hash(store: FileStore, name: str) -> str:
         while piece := stream.read(CHUNK_BYTES):
             one.update(piece)
     return one.hexdigest()
-
-
-def ensure_distinct(store: FileStore, names: Sequence[str]) -> None:
-    """Refuses files of one delivery that hold the same bytes: their lines would be charged twice.
-
-    Only files of one size are read; a header without rows may stand twice.
-    """
-    wanted = set(names)
-    by_size: dict[int, list[str]] = {}
-    for file in store.list_files():
-        if file.name in wanted:
-            by_size.setdefault(file.size, []).append(file.name)
-    for alike in by_size.values():
-        hashes = {name: _hash(store, name) for name in alike} if len(alike) > 1 else {}
-        for first, second in combinations(hashes, 2):
-            if hashes[first] == hashes[second] and not _is_header_only(store, first):
-                problem = f"the same file twice: {first} and {second} hold the same bytes and would be charged twice"
-                raise AdapterError(
-                    problem, file=store.url, remedy="Take one away, point billing.path at one folder, or have it delivered again."
-                )
 
 
 def _is_header_only(store: FileStore, name: str) -> bool:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from allocation.errors import AdapterError
 from billing_adapters.base import BillOptions, Delivery
 from billing_adapters.data_exports import exported_deliveries, has_manifests
-from billing_adapters.files import DATA_SUFFIXES, ensure_distinct, fingerprint, is_data, open_bill
+from billing_adapters.files import DATA_SUFFIXES, fingerprint, is_data, open_bill
 from billing_adapters.focus_costs import line_costs
 from billing_adapters.focus_scope import SCOPE_COLUMNS, machine_time, scope_rules, split_rules
 from billing_adapters.focus_versions import COST_COLUMNS, MANDATORY, PROVIDER_COLUMNS, check_header, focus_version
@@ -108,7 +108,6 @@ class FocusBill:
             raise AdapterError(
                 f"no bill is there (a file that ends in {wanted})", file=self._store.url, remedy="Check billing.path."
             )
-        ensure_distinct(self._store, names)
         return [Delivery(fingerprint(self._store, names), names)]
 
     def parse(self, delivery: Delivery) -> Iterator[pa.Table]:

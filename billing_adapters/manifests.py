@@ -8,7 +8,7 @@ from typing import Any
 
 from allocation.errors import AdapterError
 from billing_adapters.base import Delivery
-from billing_adapters.files import DATA_SUFFIXES, FileStore, ensure_distinct, fingerprint
+from billing_adapters.files import DATA_SUFFIXES, FileStore, fingerprint
 
 RACE_WAITS = (0.5, 1.0, 2.0)
 """Seconds between looks for a file that a manifest names: a delivery may be under way."""
@@ -24,7 +24,6 @@ def deliveries(store: FileStore, manifests: Mapping[date, str], named: Named) ->
     found = []
     for period, manifest in sorted(manifests.items()):
         names = _complete(store, manifest, named)
-        ensure_distinct(store, names)
         found.append(Delivery(fingerprint(store, names), names, period, {"manifest": manifest}))
     return found
 
