@@ -19,7 +19,8 @@ from billing_adapters.units import plain_hours
 USAGE_LINES = ("Usage", "SavingsPlanCoveredUsage", "DiscountedUsage")
 COMMITTED_LINES = USAGE_LINES[1:]
 _USAGE_TYPES = r"(?:^|-)(?:BoxUsage|SpotUsage|DedicatedUsage)"
-_INSTANCE_TYPE = _USAGE_TYPES + r":(?P<type>[a-z0-9.-]+)$"
+INSTANCE_TYPE = _USAGE_TYPES + r":(?P<type>[a-z0-9.-]+)$"
+"""The machine type at the end of a usage type of AWS, which its FOCUS exports have too."""
 _UNUSED_TYPES = r"(^|-)(UnusedBox|UnusedDed|Reservation|DedicatedRes)(:|$)"
 _HYPERPOD = r"Cluster:(?P<type>ml\.[a-z0-9.-]+)$"
 _SPLIT_OPERATIONS = ("EKSPod-EC2", "ECSTask-EC2")
@@ -110,7 +111,7 @@ def pool_sizes(batch: RowBatch, blocks: Sequence[CapacityBlock]) -> pa.Array:
 def instance_types(batch: RowBatch, told: pa.Array) -> pa.Array:
     """The machine type: of HyperPod and where nothing tells it, by the usage type."""
     usage_type = batch.text("line_item_usage_type")
-    pod, box = (pc.struct_field(pc.extract_regex(usage_type, regex), "type") for regex in (_HYPERPOD, _INSTANCE_TYPE))
+    pod, box = (pc.struct_field(pc.extract_regex(usage_type, regex), "type") for regex in (_HYPERPOD, INSTANCE_TYPE))
     return pc.coalesce(pc.if_else(_is_hyperpod(batch), pod, pa.scalar(None, TEXT)), told, box)
 
 

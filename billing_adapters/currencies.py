@@ -14,3 +14,13 @@ _CODES = """
 
 ISO_4217 = frozenset(_CODES.split())
 """Codes of money in use; funds, metals and test codes are not among them."""
+
+
+def ensure_currency(text: str) -> str:
+    """The same code, or a ``ValueError`` that says how it is written."""
+    if text in ISO_4217:
+        return text
+    better = text.strip().upper()
+    raise ValueError(
+        f"{text!r} is no currency code of ISO 4217; {f'write {better}' if better in ISO_4217 else 'for example USD'}"
+    )

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from allocation.errors import AdapterError
+from billing_adapters.aws_scope import INSTANCE_TYPE
 from billing_adapters.base import BillOptions, Delivery
 from billing_adapters.data_exports import exported_deliveries, has_manifests
 from billing_adapters.files import DATA_SUFFIXES, fingerprint, is_data, open_bill
@@ -71,7 +72,6 @@ _FEW_VALUES = (
     "x_UsageType",
 )
 """Columns of which a bill repeats few combinations: what they say is computed once for each."""
-_AWS_TYPE = r"(?:^|-)(?:BoxUsage|SpotUsage|DedicatedUsage):(?P<type>[a-z0-9.-]+)$"
 _CATEGORIES = {c.lower(): c for c in ("Usage", "Purchase", "Tax", "Credit", "Adjustment")}
 _PRICING = {"standard": "on-demand", "dynamic": "spot", "committed": "committed"}
 _PROVIDERS = {
@@ -155,7 +155,7 @@ def _lines(batch: RowBatch, origin: Origin) -> pa.Table:
 def _repeated(batch: RowBatch, currency: str | None) -> dict[str, pa.Array]:
     """What is the same for all rows of equal descriptions: passed on as it stands, or by a small list of words."""
     category, own_type = _charge_categories(batch), batch.text("x_InstanceType")
-    aws_type = pc.struct_field(pc.extract_regex(batch.text("x_UsageType"), _AWS_TYPE), "type")
+    aws_type = pc.struct_field(pc.extract_regex(batch.text("x_UsageType"), INSTANCE_TYPE), "type")
     columns = {
         "billing_account": batch.required("BillingAccountId"),
         "sub_account": batch.text("SubAccountId"),

@@ -41,7 +41,7 @@ def parsed_lines(columns: Mapping[str, pa.Array], hashes: RowHashes, costs: Mapp
     for metric, cost in costs.items():
         arrays += [cost.nanos, cost.residue]
         names += [f"{metric}_nanos", f"{metric}_residue"]
-    arrays += [text_hashes(columns["line_item_id"]), hashes.first_words()]
+    arrays += [text_hashes(columns["line_item_id"]).first_words(), hashes.first_words()]
     return pa.table(arrays, names=[*names, _ID_HASH, _CONTENT_HASH])
 
 

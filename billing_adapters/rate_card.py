@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from allocation.money import exact_product, parse_cost
 from allocation.times import DAY_MS, HOUR_MS, from_ms, to_ms
-from billing_adapters.currencies import ISO_4217
+from billing_adapters.currencies import ensure_currency
 from billing_adapters.rate_hours import hour_nanos
 from billing_adapters.times import to_times
 
@@ -44,12 +44,6 @@ def _number(text: object) -> str:
 
 def _moment_ms(text: object) -> int:
     return to_ms(to_times(pa.array([str(text).strip()]))[0].as_py())
-
-
-def _currency(text: str) -> str:
-    if text not in ISO_4217:
-        raise ValueError(f"{text!r} is no currency code of ISO 4217")
-    return text
 
 
 Amount = Annotated[int, BeforeValidator(_amount)]
@@ -168,7 +162,7 @@ class RateCard(_Section):
     """The whole card."""
 
     version: Literal["1"] = "1"
-    currency: Annotated[str, AfterValidator(_currency)]
+    currency: Annotated[str, AfterValidator(ensure_currency)]
     billing_account: str = "rate-card"
     provider: str = Field(default="onprem", pattern=r"^[a-z0-9][a-z0-9._-]*$")
     rates: list[Rate] = Field(min_length=1)

@@ -20,11 +20,10 @@ from allocation.schemas import LINE_ITEMS, RESIDUE, TEXT, conform
 from allocation.times import DAY_MS, HOUR_MS, from_ms, time_column
 from billing_adapters.base import BillOptions
 from billing_adapters.rate_card import WHOLE, Charge, RateCard
-from billing_adapters.row_ids import RowHashes
+from billing_adapters.row_ids import text_hashes
 
 Int64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-_KEYS = ("gpu-chargeback:a", "gpu-chargeback:b")
 _OF_MACHINE = ("node_key", "node_id", "instance_type")
 
 
@@ -190,6 +189,4 @@ def _table(rows: pd.DataFrame, card: RateCard, options: BillOptions, delivery: t
 def _ids(rows: pd.DataFrame, source: str) -> pa.Array:
     """Stable ids: a hash of the entry, the rate, its part, the machine and the hour, whatever these cost."""
     parts = [rows[c].astype("object").astype(str) for c in ("rate", "part", "node_key", "hour_ms")]
-    texts = (source + "\x1f" + parts[0].str.cat(parts[1:], sep="\x1f")).to_numpy(object)
-    words = np.stack([pd.util.hash_array(texts, hash_key=key, categorize=False) for key in _KEYS], axis=1)
-    return RowHashes(words).texts()
+    return text_hashes(pa.array(source + "\x1f" + parts[0].str.cat(parts[1:], sep="\x1f"), TEXT)).texts()

@@ -52,11 +52,11 @@ def content_hashes(batch: RowBatch, names: Sequence[str]) -> RowHashes:
     return RowHashes(words)
 
 
-def text_hashes(texts: pa.Array) -> pa.Array:
-    """64 bits of each text; none is null."""
+def text_hashes(texts: pa.Array) -> RowHashes:
+    """The hash of each text; none is null."""
     words = np.empty((len(texts), 2), np.uint64)
     _hash_texts(*text_buffers(texts), words)
-    return pa.array(np.ascontiguousarray(words[:, 0]))
+    return RowHashes(words)
 
 
 def _hashed(batch: RowBatch, name: str) -> tuple[npt.NDArray[np.int32], Words] | None:

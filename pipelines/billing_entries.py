@@ -5,9 +5,9 @@ What an adapter makes of an entry is ``billing_adapters``' knowledge.
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from billing_adapters.currencies import ISO_4217
+from billing_adapters.currencies import ensure_currency
 from pipelines.scope_settings import ScopeRuleEntry
 from pipelines.values import Instant
 
@@ -47,7 +47,7 @@ class BillingEntry(_Section):
     path: str
     cost: CostMetric | list[CostMetric] = "billed"
     name: str | None = None
-    currency: str | None = None
+    currency: Annotated[str, AfterValidator(ensure_currency)] | None = None
     endpoint_url: str | None = None
     region: str | None = None
     include: list[ScopeRuleEntry] = []
@@ -67,15 +67,6 @@ class BillingEntry(_Section):
     def costs(self) -> tuple[CostMetric, ...]:
         """The metrics, at least one."""
         return (self.cost,) if isinstance(self.cost, str) else tuple(self.cost)
-
-    @field_validator("currency")
-    @classmethod
-    def _spelled(cls, currency: str | None) -> str | None:
-        if currency is not None and currency not in ISO_4217:
-            better = currency.strip().upper()
-            hint = f"write {better}" if better in ISO_4217 else "for example USD"
-            raise ValueError(f"{currency!r} is no currency code of ISO 4217; {hint}")
-        return currency
 
     @field_validator("cost")
     @classmethod

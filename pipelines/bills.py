@@ -12,6 +12,7 @@ from allocation.errors import SettingsError
 from allocation.findings import Code, Finding, Severity
 from allocation.money import NO_RESIDUE, sum_nanos
 from allocation.schemas import LINE_ITEMS, TIME
+from allocation.spread import NEGATION
 from billing_adapters.base import BillOptions, BillSource, CapacityBlock, Delivery, Identity
 from billing_adapters.parsed import LINE_NUMBER, Ordinals, line_items
 from billing_adapters.rate_files import RateCardBill
@@ -21,7 +22,6 @@ from pipelines.settings import Settings
 from pipelines.storage import TableStore
 from pipelines.version import VERSION
 
-NEGATION = "SavingsPlanNegation"
 CAPACITY_BLOCK = "capacity_block"
 
 

@@ -3,7 +3,7 @@
 Here belongs what binds cards to the other bills and to the nodes. What a card says stands in ``billing_adapters.rate_card``.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -68,6 +68,14 @@ def summaries_of(bills: Sequence[Bill]) -> str:
             parts = "" if len(charges) == len(card.rates) else f" of {len(charges)} parts"
             told.append(f"rate card in {card.currency} with {rates}{parts} ({bill.delivery.delivery_id[:12]})")
     return "; ".join(told)
+
+
+def models_by_node(pairs: Iterable[Sequence[str]]) -> dict[str, str]:
+    """The GPU models of each node, one a line, from pairs of node and model."""
+    by_node: dict[str, str] = {}
+    for node, model in pairs:
+        by_node[node] = f"{by_node[node]}\n{model}" if node in by_node else model
+    return by_node
 
 
 def with_models(nodes: pd.DataFrame, models: Mapping[str, str]) -> pd.DataFrame:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from allocation.machines import GPU_FAMILIES
 from allocation.schemas import TIME
 from allocation.split_rows import PROVIDER_SPLIT
+from pipelines.cards import models_by_node
 from pipelines.checks import Check, Status, count, some
 from pipelines.checks_metrics import SeriesSeen
 from pipelines.inventory import InstanceType, build_nodes, instance_types
@@ -57,14 +58,15 @@ def nodes_of(
     rows = there.select(["node_key", "node", "gpus", "gpu_resources"]).to_pylist()
     machines = {row["node_key"]: row["node"] for row in rows}
     empty = frozenset(row["node"] for row in rows if row["gpu_resources"] == 0 and not row["gpus"])
-    return ClusterNodes(cluster, window, machines, names, empty - names, there, _models(seen))
-
-
-def _models(seen: Sequence[SeriesSeen]) -> dict[str, str]:
-    by_node: dict[str, str] = {}
-    for node, model in sorted(frozenset().union(*(s.models for s in seen))):
-        by_node[node] = f"{by_node[node]}\n{model}" if node in by_node else model
-    return by_node
+    return ClusterNodes(
+        cluster,
+        window,
+        machines,
+        names,
+        empty - names,
+        there,
+        models_by_node(sorted(frozenset().union(*(s.models for s in seen)))),
+    )
 
 
 def billed_machines(bills: Iterable[pa.Table], window: Window) -> dict[str, bool]:

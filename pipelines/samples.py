@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from allocation.errors import ChargebackError
 from allocation.findings import Finding, as_json, from_json
 from allocation.schemas import SAMPLES
+from pipelines.cards import models_by_node
 from pipelines.inventory import (
     build_nodes,
     build_pods,
@@ -167,10 +168,7 @@ def _derive(
 
 def node_models(detail: Mapping[str, object]) -> dict[str, str]:
     """The GPU models that kept series name on each node, one a line, from the marker of ``samples``."""
-    by_node: dict[str, str] = {}
-    for node, model in _list(detail.get("node_models")):
-        by_node[node] = f"{by_node[node]}\n{model}" if node in by_node else model
-    return by_node
+    return models_by_node(_list(detail.get("node_models")))
 
 
 def _list(value: object) -> list[Any]:
