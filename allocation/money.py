@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from allocation import amounts
+from allocation.text_buffers import text_buffers
 
 LARGEST_NANOS = 2**63 - 1
 RESIDUE_SCALE = 30
@@ -152,13 +153,6 @@ def _put_texts(places: npt.NDArray[np.intp], texts: pa.Array, nanos: Int64, word
     cut = pa.array(residues, pa.decimal128(38, RESIDUE_SCALE))
     nanos[places[left]] = values[codes]
     words[places[left]] = np.frombuffer(cut.buffers()[1], np.int64).reshape(-1, 2)[codes]
-
-
-def text_buffers(texts: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
-    """The offsets and the bytes of texts without nulls."""
-    _, offsets, data = texts.buffers()
-    places = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1] if offsets else np.zeros(1, np.int32)
-    return places, np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
 
 
 def nanos_column(nanos: Int64) -> pa.Array:

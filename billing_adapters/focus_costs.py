@@ -17,7 +17,8 @@ _NOT_ZERO = r"^[+-]?[0.]*[1-9]"
 
 def line_costs(batch: RowBatch, columns: Mapping[str, pa.Array], metrics: Sequence[str]) -> dict[str, Cost]:
     """What each row costs under each metric; a row that does not say its cost ends the run."""
-    costs = {metric: money(batch, batch.text(COST_COLUMNS[metric]), COST_COLUMNS[metric]) for metric in metrics}
+    amounts = batch.amounts(*(COST_COLUMNS[metric] for metric in metrics))
+    costs = {metric: money(batch, amounts[COST_COLUMNS[metric]], COST_COLUMNS[metric]) for metric in metrics}
     for metric in metrics:
         if metric in _PRICES:
             _ensure_priced(batch, metric, costs[metric], columns)

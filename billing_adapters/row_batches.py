@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from allocation.compiled import kernel
 from allocation.errors import AdapterError
-from allocation.money import text_buffers
+from allocation.text_buffers import text_buffers
 from billing_adapters.times import UnreadableTimeError, to_times
 
 NULL_WORDS = ("", "NULL", "Null", "null", "(null)", "(NULL)", "None", "N/A", "n/a")

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from allocation.compiled import inner, kernel
-from allocation.money import text_buffers
+from allocation.text_buffers import text_buffers
 from billing_adapters.row_batches import RowBatch
 
 Words = npt.NDArray[np.uint64]
