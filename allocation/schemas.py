@@ -119,6 +119,7 @@ LINE_ITEMS = Table(
             "the key that joins the line to a node (see node_keys), null where the line names no resource",
         ),
         _n("instance_type", TEXT, "machine type"),
+        _n("machine_part", TEXT, "gpu, core or memory, where the line pays for that part of its machine alone"),
         _n("capacity_reservation", TEXT, "id of the capacity reservation or block that the line is of or ran in, in lower case"),
         _n(
             "pool",

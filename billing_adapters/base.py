@@ -6,13 +6,15 @@ Nothing here knows a provider's columns. A source reads from a folder or an obje
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from allocation.errors import AdapterError
 
 COST_METRICS = ("billed", "effective", "contracted", "list")
+DateOrder = Literal["month_first", "day_first"]
+"""How ``02/03/2026`` is read."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +41,20 @@ class CapacityBlock:
 
 
 @dataclass(frozen=True)
+class Warehouse:
+    """Who pays a query of BigQuery, and at most how much of it: ``project`` is None where the table's own pays."""
+
+    project: str | None = None
+    max_bytes_billed: int = 100 << 30
+
+
+@dataclass(frozen=True)
 class BillOptions:
     """One billing entry of the configuration, as an adapter sees it.
 
     ``source_id`` names the entry in tables and messages; ``costs`` are the metrics to read, at least one; ``currency``, where
-    given, refuses any other.
+    given, refuses any other. ``since`` is the first day (UTC) of which anything is computed: a source that pays by what it
+    scans leaves out what lies before. ``warehouse`` and ``include_promotions`` are Google's, ``date_order`` is Azure's.
     """
 
     source_id: str
@@ -54,6 +65,10 @@ class BillOptions:
     region: str | None = None
     identity: Identity = Identity()
     capacity_blocks: tuple[CapacityBlock, ...] = ()
+    since: date | None = None
+    warehouse: Warehouse = Warehouse()
+    include_promotions: bool = False
+    date_order: DateOrder = "month_first"
 
 
 @dataclass(frozen=True)

@@ -144,10 +144,10 @@ def changed(url: str) -> SourceUnavailableError:
     return SourceUnavailableError(url, "changed while the delivery was read", setting="billing.path", remedy="Run again.")
 
 
-def is_data(file: StoredFile) -> bool:
+def is_data(file: StoredFile, suffixes: tuple[str, ...] = DATA_SUFFIXES) -> bool:
     """Whether a file found by listing may hold bill lines: leftovers, hidden files and descriptions never do."""
     aside = any(part.startswith((".", "_")) or part == _STATUS_FOLDER for part in file.name.split("/"))
-    return file.name.lower().endswith(DATA_SUFFIXES) and not aside and file.size > 0
+    return file.name.lower().endswith(suffixes) and not aside and file.size > 0
 
 
 @contextmanager

@@ -31,11 +31,13 @@ def parsed_lines(columns: Mapping[str, pa.Array], hashes: RowHashes, costs: Mapp
 
     Args:
         columns: by name of ``line_items``; what may be null and is not there is null. ``line_item_id`` has no ordinal yet.
+            Without a ``node_key`` it follows from ``resource_id``.
         hashes: of the rows' content.
         costs: by metric.
     """
     rows = len(columns["resource_id"])
-    columns = {**columns, "node_key": _node_keys(columns["resource_id"])}
+    if "node_key" not in columns:
+        columns = {**columns, "node_key": _node_keys(columns["resource_id"])}
     arrays = [columns[c.name] if c.name in columns else pa.nulls(rows, c.type) for c in _OF_LINE]
     names = [c.name for c in _OF_LINE]
     for metric, cost in costs.items():

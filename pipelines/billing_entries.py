@@ -7,13 +7,21 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from billing_adapters.base import DateOrder
 from billing_adapters.currencies import ensure_currency
 from pipelines.scope_settings import ScopeRuleEntry
-from pipelines.values import Instant
+from pipelines.values import Bytes, Instant
 
 CostMetric = Literal["billed", "effective", "contracted", "list"]
 AWS_REPORTS = ("aws-cur", "aws-cur2")
+GOOGLE = "gcp"
+AZURE = "azure"
 RATE_CARD = "rate-card"
+
+
+_OF_ONE_KIND = {"query_project": GOOGLE, "max_bytes_billed": GOOGLE, "include_promotions": GOOGLE, "date_order": AZURE}
+_DECIDING = ("include_promotions", "date_order")
+"""Settings of one kind that decide what its lines say."""
 
 
 class _Section(BaseModel):
@@ -43,7 +51,7 @@ class CapacityBlockEntry(_Section):
 class BillingEntry(_Section):
     """One bill export; ``cost`` is one metric, or a list of which every table then holds each."""
 
-    kind: Literal["focus", "aws-cur", "aws-cur2", "rate-card"]
+    kind: Literal["focus", "aws-cur", "aws-cur2", "gcp", "azure", "rate-card"]
     path: str
     cost: CostMetric | list[CostMetric] = "billed"
     name: str | None = None
@@ -56,12 +64,17 @@ class BillingEntry(_Section):
     role_arn: str | None = Field(default=None, pattern=r"^arn:[^:]+:iam::\d{12}:role/.+")
     external_id: str | None = None
     capacity_blocks: list[CapacityBlockEntry] = []
+    query_project: str | None = None
+    max_bytes_billed: Bytes = 100 << 30
+    include_promotions: bool = False
+    date_order: DateOrder = "month_first"
 
     @property
     def marks(self) -> list[object]:
         """What of the entry decides the lines beside the delivery; a change of it makes them anew."""
         blocks = [block.model_dump(mode="json") for block in self.capacity_blocks]
-        return [self.kind, self.name, *self.costs, self.currency, *([blocks] if blocks else [])]
+        own = {name: getattr(self, name) for name in _OF_ONE_KIND if name in _DECIDING and name in self.model_fields_set}
+        return [self.kind, self.name, *self.costs, self.currency, *([blocks] if blocks else []), *([own] if own else [])]
 
     @property
     def costs(self) -> tuple[CostMetric, ...]:
@@ -76,13 +89,16 @@ class BillingEntry(_Section):
         return cost
 
     @model_validator(mode="after")
-    def _of_aws(self) -> "BillingEntry":
+    def _of_its_kind(self) -> "BillingEntry":
         if self.external_id is not None and self.role_arn is None:
             raise ValueError("`external_id` is told to a role: name `role_arn`")
         if self.kind == RATE_CARD and (self.include or self.exclude):
             raise ValueError("a rate card has no `include` and `exclude`: its rates' `match` says what it charges")
         if self.capacity_blocks and self.kind not in AWS_REPORTS:
             raise ValueError(f"`capacity_blocks` belong to the kinds {', '.join(AWS_REPORTS)}")
+        for name, kind in _OF_ONE_KIND.items():
+            if name in self.model_fields_set and self.kind != kind:
+                raise ValueError(f"`{name}` belongs to the kind {kind}")
         ids = [block.id.lower() for block in self.capacity_blocks]
         if len(set(ids)) < len(ids):
             raise ValueError("`capacity_blocks` names a block twice")

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,7 +13,7 @@ from allocation.findings import Code, Finding, Severity
 from allocation.money import NO_RESIDUE, sum_nanos
 from allocation.schemas import LINE_ITEMS, TIME
 from allocation.spread import NEGATION
-from billing_adapters.base import BillOptions, BillSource, CapacityBlock, Delivery, Identity
+from billing_adapters.base import BillOptions, BillSource, CapacityBlock, Delivery, Identity, Warehouse
 from billing_adapters.parsed import LINE_NUMBER, Ordinals, line_items
 from billing_adapters.rate_files import RateCardBill
 from billing_adapters.registry import load_bill_source
@@ -23,6 +23,7 @@ from pipelines.storage import TableStore
 from pipelines.version import VERSION
 
 CAPACITY_BLOCK = "capacity_block"
+_COLUMNS = tuple(column.name for column in LINE_ITEMS.columns)
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,11 @@ class Bill:
     costs: tuple[str, ...]
 
 
-def options_of(entry: BillingEntry, number: int) -> BillOptions:
-    """What an adapter is told of a billing entry; without a name the entry is named by kind and place."""
+def options_of(entry: BillingEntry, number: int, since: date | None = None) -> BillOptions:
+    """What an adapter is told of a billing entry; without a name the entry is named by kind and place.
+
+    ``since`` is the first day of which anything is computed.
+    """
     name = entry.name or f"{entry.kind}-{number}"
     return BillOptions(
         name,
@@ -47,6 +51,10 @@ def options_of(entry: BillingEntry, number: int) -> BillOptions:
         entry.region,
         Identity(entry.profile, entry.role_arn, entry.external_id),
         tuple(map(_block, entry.capacity_blocks)),
+        since,
+        Warehouse(entry.query_project, entry.max_bytes_billed),
+        entry.include_promotions,
+        entry.date_order,
     )
 
 
@@ -60,7 +68,7 @@ def discover(settings: Settings) -> list[Bill]:
     found = []
     told: dict[str, str] = {}
     for number, entry in enumerate(settings.billing):
-        options = options_of(entry, number)
+        options = options_of(entry, number, settings.start)
         source = load_bill_source(entry.kind, options)
         for delivery in source.discover():
             for cost in entry.costs:
@@ -77,7 +85,8 @@ def discover(settings: Settings) -> list[Bill]:
 def _key(entry: BillingEntry, source_id: str, delivery_id: str) -> str:
     """Under which the parsed lines of a delivery are kept."""
     blocks = [block.model_dump_json() for block in entry.capacity_blocks]
-    text = "\0".join((entry.kind, source_id, *entry.costs, entry.currency or "", delivery_id, VERSION, *blocks))
+    own = [str(entry.include_promotions), entry.date_order]
+    text = "\0".join((entry.kind, source_id, *entry.costs, entry.currency or "", delivery_id, VERSION, *_COLUMNS, *own, *blocks))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
