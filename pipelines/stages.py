@@ -99,8 +99,7 @@ class DayBill:
 def read_day(walk: Walk, day: date, bills: Sequence[Bill] | None = None) -> DayBill:
     """All lines that touch the day, from every configured bill."""
     bills = discover(walk.settings) if bills is None else bills
-    start = day_start(day)
-    delivered, noticed = read_lines(bills, walk.store, start, start + DAY)
+    delivered, noticed = read_lines(bills, walk.store, day)
     scoped = overruled(walk.settings, delivered)
     lines, noticed = scoped.lines, [*noticed, *idle_rules(scoped, day)]
     touching = tuple(sorted(lines["delivery_id"].unique().to_pylist()))
