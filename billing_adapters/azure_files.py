@@ -15,7 +15,7 @@ from billing_adapters.object_store import ATTEMPTS, CONNECT_SECONDS, PIECE_BYTES
 try:
     from azure.core import MatchConditions
     from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
-    from azure.storage.blob import BlobServiceClient, ExponentialRetry
+    from azure.storage.blob import BlobServiceClient, LinearRetry
 except ModuleNotFoundError as error:
     raise MissingExtraError("azure-storage-blob", "azure") from error
 
@@ -83,9 +83,7 @@ class AzureFiles(ObjectStore):
                 read_timeout=READ_SECONDS,
                 max_single_get_size=PIECE_BYTES,
                 max_chunk_get_size=PIECE_BYTES,
-                retry_policy=ExponentialRetry(
-                    initial_backoff=0, increment_base=2, retry_total=ATTEMPTS - 1, random_jitter_range=0
-                ),
+                retry_policy=LinearRetry(backoff=1, retry_total=ATTEMPTS - 1, random_jitter_range=0),
             )
             self._client = service.get_container_client(self._container)
         return self._client
