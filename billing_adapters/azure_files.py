@@ -45,6 +45,7 @@ _PROBLEMS: Mapping[str, str] = {
     "BlobArchived": "the blob lies in the archive tier and must be brought back first",
 }
 _OF_CREDENTIALS = (_UNFIT, _DENIED, _PROBLEMS["KeyBasedAuthenticationNotPermitted"])
+_NOBODY = "there is no key, no token, and no identity that may sign in"
 _CHANGED = "ConditionNotMet"
 _REMEDY = f"Set {CONNECTION}, {KEY} or {SAS}, run `az login`, or use a managed identity."
 
@@ -98,7 +99,7 @@ class AzureFiles(ObjectStore):
             problem = _PROBLEMS.get(code, f"the server answers {error.status_code} {code}".rstrip())
             return SourceUnavailableError(url, problem, setting=source if problem in _OF_CREDENTIALS else setting)
         if isinstance(error, ClientAuthenticationError):
-            unfit = "no identity was found" if source == IDENTITY else "the key is no key of a storage account"
+            unfit = _NOBODY if source == IDENTITY else "the key is no key of a storage account"
             return SourceUnavailableError(url, unfit, setting=source, remedy=_REMEDY)
         return self._unreachable(error, url)
 

@@ -145,6 +145,8 @@ def reason(error: BaseException) -> str:
         kind = type(at).__name__
         if isinstance(at, OSError) and at.strerror:
             told = at.strerror
+        elif isinstance(at, TimeoutError):
+            told = "no answer in time"
         held = (at.__cause__, getattr(at, "inner_exception", None), getattr(at, "reason", None), *at.args, at.__context__)
         at = next((inner for inner in held if isinstance(inner, BaseException)), None)
     return told or kind

@@ -12,7 +12,7 @@ from azure.identity import DefaultAzureCredential
 from azure.storage.blob import generate_container_sas
 
 from allocation.errors import AdapterError, SourceUnavailableError
-from billing_adapters.azure_account import chosen
+from billing_adapters.azure_account import IDENTITY, chosen
 from pipelines.billing_entries import BillingEntry
 from tests.billing_adapters.bills import focus_bytes, parse_all, write
 from tests.object_stores import AZURE_ACCOUNT, AZURE_KEY, Bucket, without_ambient
@@ -47,13 +47,13 @@ def refused(url: str, endpoint: str | None) -> SourceUnavailableError:
         ("", None, ONE | KEY, "one1", AT, "AZURE_STORAGE_KEY"),
         ("", None, ONE | SAS, "one1", AT, "AZURE_STORAGE_SAS_TOKEN"),
         ("", None, CONNECTION | KEY | SAS, "one1", AT, "AZURE_STORAGE_CONNECTION_STRING"),
-        ("", None, ONE, "one1", AT, "AZURE_CLIENT_ID"),
+        ("", None, ONE, "one1", AT, IDENTITY),
         ("one1.dfs.core.windows.net", None, KEY, "one1", AT, "AZURE_STORAGE_KEY"),
-        ("one1.blob.core.usgovcloudapi.net", None, {}, "one1", "https://one1.blob.core.usgovcloudapi.net", "AZURE_CLIENT_ID"),
-        ("two2.dfs.core.windows.net", None, CONNECTION, "two2", AT.replace("one1", "two2"), "AZURE_CLIENT_ID"),
-        ("two2.dfs.core.windows.net", None, ONE | KEY | SAS, "two2", AT.replace("one1", "two2"), "AZURE_CLIENT_ID"),
+        ("one1.blob.core.usgovcloudapi.net", None, {}, "one1", "https://one1.blob.core.usgovcloudapi.net", IDENTITY),
+        ("two2.dfs.core.windows.net", None, CONNECTION, "two2", AT.replace("one1", "two2"), IDENTITY),
+        ("two2.dfs.core.windows.net", None, ONE | KEY | SAS, "two2", AT.replace("one1", "two2"), IDENTITY),
         ("", f"{AT}/", SAS, "one1", AT, "AZURE_STORAGE_SAS_TOKEN"),
-        ("", "https://one1.z7.blob.storage.azure.net", {}, "one1", "https://one1.z7.blob.storage.azure.net", "AZURE_CLIENT_ID"),
+        ("", "https://one1.z7.blob.storage.azure.net", {}, "one1", "https://one1.z7.blob.storage.azure.net", IDENTITY),
         ("", "http://127.0.0.1:1/one1", KEY, "one1", "http://127.0.0.1:1/one1", "AZURE_STORAGE_KEY"),
         ("one1.dfs.core.windows.net", "https://bills.example.com", KEY, "one1", "https://bills.example.com", "AZURE_STORAGE_KEY"),
     ],
@@ -63,7 +63,7 @@ def test_account_and_credential_follow_path_endpoint_and_environment(
 ) -> None:
     account = chosen("az://c/x", told, endpoint, env)
     assert (account.name, account.url, account.source) == (name, url, source)
-    kinds = {"AZURE_STORAGE_SAS_TOKEN": AzureSasCredential, "AZURE_CLIENT_ID": DefaultAzureCredential}
+    kinds = {"AZURE_STORAGE_SAS_TOKEN": AzureSasCredential, IDENTITY: DefaultAzureCredential}
     assert type(account.credential) is kinds.get(source, AzureNamedKeyCredential)
     assert OTHER_KEY not in repr(account)
 
@@ -135,7 +135,7 @@ def test_a_token_is_never_shown(focus: str, azure_blobs: Bucket, monkeypatch: py
 def test_without_any_identity_the_variables_are_named(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     without_ambient(monkeypatch)
     error = refused("abfss://container@made1up.dfs.core.windows.net/x", None)
-    assert error.problem == "no identity was found"
+    assert error.problem == "there is no key, no token, and no identity that may sign in"
     assert "Set AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN" in str(error)
     assert capfd.readouterr() == ("", "")
 
