@@ -28,7 +28,6 @@ _UNFIT = "the credentials are refused, or the network's rules of the account"
 _PROBLEMS: Mapping[str, str] = {
     "ContainerNotFound": "there is no such container",
     "ContainerBeingDeleted": "the container is being deleted",
-    "BlobNotFound": "there is no such blob",
     "AuthenticationFailed": _UNFIT,
     "AuthorizationFailure": _UNFIT,
     "InvalidAuthenticationInfo": _UNFIT,
@@ -46,7 +45,8 @@ _PROBLEMS: Mapping[str, str] = {
 }
 _OF_CREDENTIALS = (_UNFIT, _DENIED, _PROBLEMS["KeyBasedAuthenticationNotPermitted"])
 _NOBODY = "there is no key, no token, and no identity that may sign in"
-_CHANGED = "ConditionNotMet"
+_CHANGED = ("ConditionNotMet", "BlobNotFound")
+"""What is said of a blob that was listed and is another now, or gone."""
 _REMEDY = f"Set {CONNECTION}, {KEY} or {SAS}, run `az login`, or use a managed identity."
 
 
@@ -94,7 +94,7 @@ class AzureFiles(ObjectStore):
         if isinstance(error, HttpResponseError) and error.status_code:
             told = getattr(error, "error_code", None)
             code = str(getattr(told, "value", told) or "")
-            if code == _CHANGED:
+            if code in _CHANGED:
                 return changed(url)
             problem = _PROBLEMS.get(code, f"the server answers {error.status_code} {code}".rstrip())
             return SourceUnavailableError(url, problem, setting=source if problem in _OF_CREDENTIALS else setting)
