@@ -24,7 +24,7 @@ CONNECTION = "AZURE_STORAGE_CONNECTION_STRING"
 ACCOUNT = "AZURE_STORAGE_ACCOUNT"
 KEY = "AZURE_STORAGE_KEY"
 SAS = "AZURE_STORAGE_SAS_TOKEN"
-IDENTITY = "AZURE_CLIENT_ID"
+IDENTITY = "the signed-in identity"
 
 _CLOUDS = r"core\.(windows\.net|usgovcloudapi\.net|chinacloudapi\.cn)"
 _OF_ACCOUNT = re.compile(rf"([a-z0-9]{{3,24}})\.(?:blob|dfs)\.{_CLOUDS}")

@@ -15,7 +15,7 @@ from billing_adapters.object_store import ATTEMPTS, CONNECT_SECONDS, PIECE_BYTES
 try:
     from azure.core import MatchConditions
     from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
-    from azure.storage.blob import BlobServiceClient, ExponentialRetry
+    from azure.storage.blob import BlobServiceClient, LinearRetry
 except ModuleNotFoundError as error:
     raise MissingExtraError("azure-storage-blob", "azure") from error
 
@@ -28,7 +28,6 @@ _UNFIT = "the credentials are refused, or the network's rules of the account"
 _PROBLEMS: Mapping[str, str] = {
     "ContainerNotFound": "there is no such container",
     "ContainerBeingDeleted": "the container is being deleted",
-    "BlobNotFound": "there is no such blob",
     "AuthenticationFailed": _UNFIT,
     "AuthorizationFailure": _UNFIT,
     "InvalidAuthenticationInfo": _UNFIT,
@@ -45,7 +44,9 @@ _PROBLEMS: Mapping[str, str] = {
     "BlobArchived": "the blob lies in the archive tier and must be brought back first",
 }
 _OF_CREDENTIALS = (_UNFIT, _DENIED, _PROBLEMS["KeyBasedAuthenticationNotPermitted"])
-_CHANGED = "ConditionNotMet"
+_NOBODY = "there is no key, no token, and no identity that may sign in"
+_CHANGED = ("ConditionNotMet", "BlobNotFound")
+"""What is said of a blob that was listed and is another now, or gone."""
 _REMEDY = f"Set {CONNECTION}, {KEY} or {SAS}, run `az login`, or use a managed identity."
 
 
@@ -83,9 +84,7 @@ class AzureFiles(ObjectStore):
                 read_timeout=READ_SECONDS,
                 max_single_get_size=PIECE_BYTES,
                 max_chunk_get_size=PIECE_BYTES,
-                retry_policy=ExponentialRetry(
-                    initial_backoff=0, increment_base=2, retry_total=ATTEMPTS - 1, random_jitter_range=0
-                ),
+                retry_policy=LinearRetry(backoff=1, retry_total=ATTEMPTS - 1, random_jitter_range=0),
             )
             self._client = service.get_container_client(self._container)
         return self._client
@@ -95,12 +94,12 @@ class AzureFiles(ObjectStore):
         if isinstance(error, HttpResponseError) and error.status_code:
             told = getattr(error, "error_code", None)
             code = str(getattr(told, "value", told) or "")
-            if code == _CHANGED:
+            if code in _CHANGED:
                 return changed(url)
             problem = _PROBLEMS.get(code, f"the server answers {error.status_code} {code}".rstrip())
             return SourceUnavailableError(url, problem, setting=source if problem in _OF_CREDENTIALS else setting)
         if isinstance(error, ClientAuthenticationError):
-            unfit = "no identity was found" if source == IDENTITY else "the key is no key of a storage account"
+            unfit = _NOBODY if source == IDENTITY else "the key is no key of a storage account"
             return SourceUnavailableError(url, unfit, setting=source, remedy=_REMEDY)
         return self._unreachable(error, url)
 

@@ -65,6 +65,8 @@ class GcsFiles(ObjectStore):
             trusted = not self._endpoint or f".{host_of(self._endpoint)}".endswith(".googleapis.com")
             credentials = None if trusted else AnonymousCredentials()  # type: ignore[no-untyped-call]
             self._client = storage.Client(project=None, credentials=credentials, client_options=options)
+            # else it also asks for the bucket itself, which whoever may only read objects may not
+            self._client._bucket_metadata_cache = None  # noqa: SLF001
         return self._client
 
     def _explained(self, error: Exception, url: str, setting: str) -> SourceUnavailableError:

@@ -145,9 +145,10 @@ def reason(error: BaseException) -> str:
         kind = type(at).__name__
         if isinstance(at, OSError) and at.strerror:
             told = at.strerror
-        inner = getattr(at, "reason", None)
-        held = next((a for a in at.args if isinstance(a, BaseException)), None)
-        at = at.__cause__ or (inner if isinstance(inner, BaseException) else None) or held or at.__context__
+        elif isinstance(at, TimeoutError):
+            told = "no answer in time"
+        held = (at.__cause__, getattr(at, "inner_exception", None), getattr(at, "reason", None), *at.args, at.__context__)
+        at = next((inner for inner in held if isinstance(inner, BaseException)), None)
     return told or kind
 
 

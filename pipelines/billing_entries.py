@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 
 from billing_adapters.base import DateOrder
 from billing_adapters.currencies import ensure_currency
+from billing_adapters.files import holds_secret
 from pipelines.scope_settings import ScopeRuleEntry
 from pipelines.values import Bytes, Instant
 
@@ -87,6 +88,13 @@ class BillingEntry(_Section):
         if isinstance(cost, list) and (not cost or len(set(cost)) < len(cost)):
             raise ValueError("name one metric, or several once each")
         return cost
+
+    @field_validator("path", "endpoint_url")
+    @classmethod
+    def _without_secret(cls, url: str | None) -> str | None:
+        if url is not None and holds_secret(url):
+            raise ValueError("holds a token or a password; it belongs in the environment (docs/bills)")
+        return url
 
     @model_validator(mode="after")
     def _of_its_kind(self) -> "BillingEntry":

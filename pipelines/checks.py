@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from allocation.errors import AdapterError, ChargebackError, SeriesError, SourceUnavailableError
+from allocation.errors import AdapterError, ChargebackError, MissingExtraError, SeriesError, SourceUnavailableError
 
 _SHOWN = 5
 
@@ -41,7 +41,7 @@ def worst(checks: Iterable[Check]) -> Status:
 def failed(name: str, where: str, error: ChargebackError) -> Check:
     """The check of a part that an error ended."""
     if isinstance(error, SourceUnavailableError):
-        remedy = str(error).rpartition(f"(setting: {error.setting})")[2].strip()
+        remedy = str(error).rpartition(f"(setting: {error.setting})")[2].removeprefix(".").strip()
         todo = f"Look at {error.setting}." + (f" {remedy}" if remedy else "")
         return Check(name, Status.FAIL, error.problem, f"{where}: {error.url}" if error.url not in where else where, todo)
     if isinstance(error, AdapterError):
@@ -51,6 +51,8 @@ def failed(name: str, where: str, error: ChargebackError) -> Check:
     if isinstance(error, SeriesError):
         line = f", line {error.line}" if error.line is not None else ""
         return Check(name, Status.FAIL, error.problem, f"{where}{line}", "Correct the file, or name another.")
+    if isinstance(error, MissingExtraError):
+        return Check(name, Status.FAIL, str(error), where, "Install it.")
     return Check(name, Status.FAIL, str(error), where, "Correct the configuration.")
 
 

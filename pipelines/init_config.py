@@ -130,7 +130,7 @@ def _billing(answers: InitAnswers) -> str:
     lines = [
         "\nbilling:",
         f"  - kind: {answers.billing_kind} # {' | '.join(BILLING_KINDS)}",
-        f"    path: {_scalar(answers.billing_path)} # the export's own folder, a file, or s3://bucket/prefix",
+        f"    path: {_scalar(answers.billing_path)} # the export's own folder, a file, or a URL: s3://, gs://, az://",
         f"    cost: {answers.cost} # billed: the invoice; effective: amortised; contracted or list: prices",
     ]
     currency = f"currency: {_scalar(answers.currency)}" if answers.currency else "# currency: USD"

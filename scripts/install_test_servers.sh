@@ -1,22 +1,44 @@
 #!/bin/sh
-# Installs the server that tests start themselves: Prometheus, from the Debian package of that name. Where it cannot be
-# installed, the tests that need it are skipped and say why.
+# Installs the servers that tests start themselves and that are no Python packages: Prometheus, from the Debian package of
+# that name, and Azurite, by npm into the folder .servers of this checkout. Where one cannot be installed, the tests that
+# need it are skipped and say why.
 set -eu
+cd "$(dirname "$0")/.."
 
-if command -v prometheus >/dev/null && command -v promtool >/dev/null; then
-    exit 0
+azurite=3.35.0 # the newest that runs on the Node.js of Debian 12
+
+skipped() {
+    echo "install_test_servers: $1; tests that need $2 will be skipped" >&2
+}
+
+debian_packages() { # whether they are installed now; the first argument is what is skipped without them
+    needed=$1
+    shift
+    if ! command -v apt-get >/dev/null; then
+        skipped "no apt-get here" "$needed"
+        return 1
+    fi
+    if [ "$(id -u)" = 0 ]; then
+        as_root="env"
+    elif command -v sudo >/dev/null; then
+        as_root="sudo"
+    else
+        skipped "neither root nor sudo" "$needed"
+        return 1
+    fi
+    $as_root apt-get update -qq || true
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null && return 0
+    skipped "apt-get could not install $*" "$needed"
+    return 1
+}
+
+if ! command -v prometheus >/dev/null || ! command -v promtool >/dev/null; then
+    debian_packages Prometheus prometheus || true
 fi
-if ! command -v apt-get >/dev/null; then
-    echo "install_test_servers: no apt-get here; tests that need Prometheus will be skipped" >&2
-    exit 0
+
+if ! grep -qs "\"version\": \"$azurite\"" .servers/node_modules/azurite/package.json; then
+    if command -v npm >/dev/null || debian_packages Azurite nodejs npm; then
+        npm install --prefix .servers --no-save --no-package-lock --no-audit --no-fund --loglevel=error "azurite@$azurite" >/dev/null ||
+            skipped "npm could not install azurite" Azurite
+    fi
 fi
-if [ "$(id -u)" = 0 ]; then
-    as_root="env"
-elif command -v sudo >/dev/null; then
-    as_root="sudo"
-else
-    echo "install_test_servers: neither root nor sudo; tests that need Prometheus will be skipped" >&2
-    exit 0
-fi
-$as_root apt-get update -qq
-$as_root DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends prometheus >/dev/null

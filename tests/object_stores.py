@@ -29,12 +29,13 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True)
 class Bucket:
-    """A bucket or container of one test: the server's address, its client in the SDK, and how an object is put there."""
+    """A bucket or container of one test: the server's address, the SDK's client, how an object is put there and taken away."""
 
     endpoint_url: str
     url: str
     client: Any
     put: Callable[[str, bytes], object]
+    remove: Callable[[str], object]
 
     def put_tree(self, folder: Path, prefix: str) -> str:
         """All files of a folder below a prefix, as the URL that a configuration would name."""
@@ -73,7 +74,11 @@ def gcs(gcs_server: str, monkeypatch: pytest.MonkeyPatch) -> Bucket:
     credentials = AnonymousCredentials()  # type: ignore[no-untyped-call]
     client = storage.Client(project="example", credentials=credentials, client_options={"api_endpoint": gcs_server})
     bucket = client.create_bucket(f"example-bucket-{next(_numbers)}")
-    return Bucket(gcs_server, f"gs://{bucket.name}", bucket, lambda key, body: bucket.blob(key).upload_from_string(body))
+
+    def put(key: str, body: bytes) -> None:
+        bucket.blob(key).upload_from_string(body)
+
+    return Bucket(gcs_server, f"gs://{bucket.name}", bucket, put, bucket.delete_blob)
 
 
 @pytest.fixture(scope="session")
@@ -97,8 +102,11 @@ def azure_blobs(azurite: str, monkeypatch: pytest.MonkeyPatch) -> Bucket:
     monkeypatch.setenv("AZURE_STORAGE_KEY", AZURE_KEY)
     service = BlobServiceClient(azurite, credential={"account_name": AZURE_ACCOUNT, "account_key": AZURE_KEY})
     container = service.create_container(f"example-container-{next(_numbers)}")
-    url = f"az://{container.container_name}"
-    return Bucket(azurite, url, container, lambda key, body: container.upload_blob(key, body, overwrite=True))
+
+    def put(key: str, body: bytes) -> None:
+        container.upload_blob(key, body, overwrite=True)
+
+    return Bucket(azurite, f"az://{container.container_name}", container, put, container.delete_blob)
 
 
 def _served(command: list[str], url: str) -> Iterator[str]:

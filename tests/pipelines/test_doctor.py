@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -15,6 +16,7 @@ from pipelines.doctor import Check, Status, diagnose, exit_code, render, worst
 from pipelines.settings import Settings, load_settings
 from pipelines.stages import open_walk, read_day
 from tests.billing_adapters.bills import cur_bytes, focus_bytes, write, write_export
+from tests.object_stores import Bucket
 from tests.servers import free_port, needs_prometheus, prometheus, s3_server
 
 QUICKSTART = Path(__file__).resolve().parents[2] / "examples" / "quickstart"
@@ -204,6 +206,19 @@ def test_a_missing_bucket_and_an_empty_one(tmp_path: Path, monkeypatch: pytest.M
         assert (check.status, check.what) == (Status.FAIL, problem)
         assert "s3://" in check.where
         assert one(checks, "metrics prod").status is Status.OK
+
+
+def test_a_bucket_of_another_cloud_and_a_missing_extra(tmp_path: Path, gcs: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    where = {"kind": "focus", "path": "gs://not-there/focus"}
+    missing = one(diagnose(quickstart(tmp_path, billing={**where, "endpoint_url": gcs.endpoint_url}), DAY_AFTER), "bill bill")
+    assert (missing.what, missing.todo) == ("there is no such bucket", "Look at billing.path.")
+    nobody = one(diagnose(quickstart(tmp_path, billing=where), DAY_AFTER), "bill bill")
+    assert nobody.todo.startswith("Look at GOOGLE_APPLICATION_CREDENTIALS. Name a key file there")
+    monkeypatch.setitem(sys.modules, "google.cloud", None)
+    monkeypatch.delitem(sys.modules, "billing_adapters.gcs_files", raising=False)
+    extra = one(diagnose(quickstart(tmp_path, billing=where), DAY_AFTER), "bill bill")
+    assert (extra.status, extra.todo) == (Status.FAIL, "Install it.")
+    assert "pip install 'gpu-chargeback[gcp]'" in extra.what
 
 
 def test_a_row_that_cannot_be_read_is_named(tmp_path: Path) -> None:
