@@ -1,16 +1,16 @@
-"""Azure's cost exports: actual and amortized costs in their own columns, and FOCUS. What their rows mean is ``azure_lines``' and
-``focus_lines``'; which files count is ``azure_exports``'.
+"""Azure's cost exports: actual and amortized costs in their own columns, and FOCUS.
+
+What their rows mean is ``azure_lines``' and ``focus_lines``'; which files count is ``azure_exports``'.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from allocation.errors import AdapterError
 from billing_adapters.azure_costs import FOCUS, ensure_dataset
 from billing_adapters.azure_exports import azure_deliveries
 from billing_adapters.azure_lines import azure_lines
+from billing_adapters.azure_manifests import counted, rows_told
 from billing_adapters.base import BillOptions, Delivery
 from billing_adapters.files import open_bill
 from billing_adapters.focus_lines import focus_lines
@@ -36,17 +36,9 @@ class AzureBill:
 
     def parse(self, delivery: Delivery) -> Iterator[pa.Table]:
         """See ``base.BillSource``. The rows of each file are counted against the manifest's."""
-        rows = json.loads(delivery.detail.get("rows", "{}"))
-        is_focus = self._is_focus(delivery)
+        lines = focus_lines if self._is_focus(delivery) else azure_lines
         for name in delivery.files:
-            lines = focus_lines if is_focus else azure_lines
-            count = 0
-            for batch in lines(self._store, self._options, delivery, name):
-                count += len(batch)
-                yield batch
-            if count != rows.get(name, count):
-                problem = f"the manifest says {rows[name]} rows, but the file has {count}"
-                raise AdapterError(problem, file=name, remedy="Have it delivered again; nothing was used.")
+            yield from counted(name, lines(self._store, self._options, delivery, name), rows_told(delivery))
 
     def format_of(self, delivery: Delivery) -> str:
         """The export's type, where it is told, and the run it is of, for messages."""

@@ -20,7 +20,7 @@ from billing_adapters.azure_columns import (
     PRICING_CURRENCY,
     QUANTITY,
 )
-from billing_adapters.lines import Cost, money, one_of, sure
+from billing_adapters.lines import Cost, money, sure
 from billing_adapters.row_batches import RowBatch
 
 ACTUAL, AMORTIZED, FOCUS = "ActualCost", "AmortizedCost", "FocusCost"
@@ -41,7 +41,7 @@ def ensure_dataset(dataset: str | None, costs: Sequence[str], file: str) -> None
     asked = {DATASETS[cost]: cost for cost in costs if cost in DATASETS}
     if len(asked) > 1:
         problem = "cost: billed is read from an export of type ActualCost, effective from one of type AmortizedCost; one has one"
-        remedy = "Give each export a billing entry of its own, in configurations of their own, or use an export of type FocusCost."
+        remedy = "Give each export a billing entry of its own, or use one of type FocusCost, which has both."
         raise AdapterError(problem, file=file, remedy=remedy)
     known = {kind.lower(): kind for kind in (ACTUAL, AMORTIZED)}
     there = known.get((dataset or "").lower())
@@ -69,7 +69,7 @@ def line_costs(batch: RowBatch, known: Mapping[str, pa.Array], metric: str) -> C
 
     Args:
         batch: all rows.
-        known: ``charge_category``, ``scope_rule`` and ``is_usage`` of each.
+        known: ``scope_rule`` and ``is_usage`` of each.
         metric: billed, effective, contracted or list.
     """
     if metric in DATASETS:
@@ -118,7 +118,7 @@ def _ensure_priced(batch: RowBatch, metric: str, cost: Cost, known: Mapping[str,
     """Refuses usage that may be split and costs nothing by a price although somebody paid for it."""
     nothing = pc.and_(pc.equal(cost.nanos, 0), pc.equal(cost.residue, pa.scalar("0").cast(cost.residue.type)))
     paid = sure(pc.match_substring_regex(batch.text(COST), _NOT_ZERO))
-    split = pc.and_(one_of(known["charge_category"], ["Usage"]), pc.is_null(known["scope_rule"]))
+    split = pc.and_(known[IS_USAGE], pc.is_null(known["scope_rule"]))
     unpriced = pc.and_(pc.and_(nothing, paid), split)
     if pc.any(unpriced).as_py():
         index = pc.index(unpriced, True).as_py()

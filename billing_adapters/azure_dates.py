@@ -12,7 +12,7 @@ from billing_adapters.base import DateOrder
 from billing_adapters.lines import sure
 from billing_adapters.row_batches import RowBatch
 
-_SLASHED = r"^(?P<first>\d{1,2})/(?P<second>\d{1,2})/(?P<year>\d{4})( 0{1,2}:00(:00)?| 12:00:00 AM)?$"
+_SLASHED = r"^(?P<first>\d{1,2})/(?P<second>\d{1,2})/(?P<year>\d{4})(?: 0{1,2}:00(?::00)?| 12:00:00 AM)?$"
 _WAYS: dict[DateOrder, str] = {"month_first": "MM/DD/YYYY", "day_first": "DD/MM/YYYY"}
 _OTHER: dict[DateOrder, DateOrder] = {"month_first": "day_first", "day_first": "month_first"}
 _ISO = "%Y-%m-%d"
@@ -62,7 +62,9 @@ class Dates:
             index = pc.index(other, True).as_py()
             ways = ("2026-10-01", "10/01/2026")
             told = ways if not self._slashed else ways[::-1]
-            problem = f"{DATE}: {texts[index].as_py()!r} is written otherwise than the file's first dates ({told[0]}, not {told[1]})"
+            problem = (
+                f"{DATE}: {texts[index].as_py()!r} is written otherwise than the file's first dates ({told[0]}, not {told[1]})"
+            )
             raise few.error(index, problem, "One export writes its dates in one way: have it delivered again.")
 
     def _ensure_order(self, few: RowBatch) -> None:

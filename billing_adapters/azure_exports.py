@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import pairwise
 
 from allocation.errors import AdapterError
 from billing_adapters.azure_manifests import MANIFEST, Run, read_run
@@ -17,7 +18,7 @@ from billing_adapters.base import Delivery
 from billing_adapters.files import DATA_SUFFIXES, FileStore, StoredFile, fingerprint, is_data
 from billing_adapters.manifests import RACE_WAITS
 
-_PERIOD = r"(?P<export>.*?/)??(?P<period>\d{8}-\d{8})/"
+_PERIOD = r"(?P<period>\d{8}-\d{8})/"
 _GUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _IN_RUN = re.compile(rf"(?:.*/)?{_PERIOD}(?:(?P<at>\d{{12}})/)?(?P<id>{_GUID})/[^/]+", re.IGNORECASE)
 _IN_PERIOD = re.compile(rf"(?:.*/)?{_PERIOD}[^/]+", re.IGNORECASE)
@@ -60,7 +61,7 @@ def azure_deliveries(store: FileStore) -> list[Delivery]:
     _ensure_one_export(store, placed.values())
     periods = sorted({place.period for place in placed.values()})
     _ensure_apart(store, periods)
-    return [_delivery(store, period) for period in periods]
+    return [_delivery(store, period, found) for period in periods]
 
 
 def _placed(store: FileStore, files: Iterable[StoredFile]) -> dict[str, _Place]:
@@ -99,7 +100,7 @@ def _ensure_apart(store: FileStore, periods: Sequence[str]) -> None:
         except ValueError:
             raise AdapterError(f"the folder {period} is no period", file=store.url, remedy="Check billing.path.") from None
     spans.sort()
-    for (_, end, one), (start, _, other) in zip(spans, spans[1:], strict=False):
+    for (_, end, one), (start, _, other) in pairwise(spans):
         if start <= end:
             problem = f"the periods {one} and {other} overlap; their days would be charged twice"
             raise AdapterError(problem, file=store.url, remedy="Keep one of them below billing.path.")
@@ -109,12 +110,11 @@ def _day(text: str) -> date:
     return date(int(text[:4]), int(text[4:6]), int(text[6:]))
 
 
-def _delivery(store: FileStore, period: str) -> Delivery:
+def _delivery(store: FileStore, period: str, found: list[StoredFile]) -> Delivery:
     """The newest complete run of a period; while none is complete, it is looked for again."""
     month = _day(period[:8]).replace(day=1)
     problem: AdapterError | None = None
     for wait in (*RACE_WAITS, None):
-        found = store.list_files()
         placed = {name: place for name, place in _placed(store, found).items() if place.period == period}
         if not any(place.in_run for place in placed.values()):
             names = _only_file(store, period, sorted(placed))
@@ -127,6 +127,7 @@ def _delivery(store: FileStore, period: str) -> Delivery:
         problem = runs[0].error({f.name: f.size for f in found})
         if wait is not None:
             time.sleep(wait)
+            found = store.list_files()
     assert problem is not None  # noqa: S101 - the loop ends by a delivery or a problem
     raise problem
 
@@ -145,7 +146,9 @@ def _newest_first(store: FileStore, placed: dict[str, _Place]) -> list[Run]:
 
 def _only_file(store: FileStore, period: str, names: Sequence[str]) -> tuple[str, ...]:
     if len(names) > 1:
-        problem = f"several files for {period} and no manifest.json: {names[0]} and {names[1]}; which is the newest, no name tells"
+        problem = (
+            f"several files for {period} and no manifest.json: {names[0]} and {names[1]}; which is the newest, no name tells"
+        )
         remedy = "Keep the newest alone, or export with file partitioning, which writes a manifest."
         raise AdapterError(problem, file=store.url, remedy=remedy)
     return tuple(names)

@@ -17,7 +17,6 @@ from billing_adapters.azure_columns import (
     CHARGE,
     CURRENCY,
     HASHED,
-    INFO,
     LOCATION,
     METER,
     PRICING,

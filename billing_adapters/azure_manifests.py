@@ -4,11 +4,14 @@ A manifest's files lie in its own folder; a name that leads anywhere else ends t
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from allocation.errors import AdapterError
+from billing_adapters.base import Delivery
 from billing_adapters.files import DATA_SUFFIXES, FileStore, safe_name
 from billing_adapters.manifests import read_manifest, unknown_shape
 
@@ -69,9 +72,24 @@ def read_run(store: FileStore, folder: str, at: str | None, has_manifest: bool) 
     config, info = _object(content, "exportConfig", manifest), _object(content, "runInfo", manifest)
     kind, submitted = config.get("type"), info.get("submittedTime")
     files = _files(content, folder, manifest)
-    return Run(
-        folder, at or "", submitted if isinstance(submitted, str) else "", kind if isinstance(kind, str) else None, files
-    )
+    return Run(folder, at or "", submitted if isinstance(submitted, str) else "", kind if isinstance(kind, str) else None, files)
+
+
+def rows_told(delivery: Delivery) -> Mapping[str, int]:
+    """How many rows each file of a delivery has, where its manifest says so."""
+    told: Mapping[str, int] = json.loads(delivery.detail.get("rows", "{}"))
+    return told
+
+
+def counted(name: str, batches: Iterable[pa.Table], told: Mapping[str, int]) -> Iterator[pa.Table]:
+    """The batches of one file; it ends the run where these are not as many rows as its manifest says."""
+    rows = 0
+    for batch in batches:
+        rows += len(batch)
+        yield batch
+    if rows != told.get(name, rows):
+        problem = f"the manifest says {told[name]} rows, but the file has {rows}"
+        raise AdapterError(problem, file=name, remedy="Have it delivered again; nothing was used.")
 
 
 def _manifest_of(folder: str) -> str:
