@@ -94,9 +94,8 @@ def _ensure_apart(store: FileStore, periods: Sequence[str]) -> None:
     """Refuses periods that share a day: its rows would be charged twice."""
     spans = []
     for period in periods:
-        start, _, end = period.partition("-")
         try:
-            spans.append((_day(start), _day(end), period))
+            spans.append((_day(period[:8]), _day(period[9:]), period))
         except ValueError:
             raise AdapterError(f"the folder {period} is no period", file=store.url, remedy="Check billing.path.") from None
     spans.sort()
