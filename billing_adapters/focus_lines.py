@@ -4,22 +4,23 @@ Which version a file is, and whether it is one at all, is decided in ``focus_ver
 ``focus_costs``, which of them are split in ``focus_scope``.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from billing_adapters.aws_scope import INSTANCE_TYPE
+from billing_adapters.azure_resources import VM_NAMES, machine_keys
 from billing_adapters.base import BillOptions, Delivery
 from billing_adapters.files import FileStore
 from billing_adapters.focus_costs import line_costs
 from billing_adapters.focus_scope import SCOPE_COLUMNS, machine_time, scope_rules, split_rules
 from billing_adapters.focus_versions import COST_COLUMNS, MANDATORY, PROVIDER_COLUMNS, check_header
-from billing_adapters.lines import Origin, currencies, periods, quantities, renamed
+from billing_adapters.lines import Origin, currencies, one_of, periods, quantities, renamed, sure
 from billing_adapters.parsed import parsed_lines
 from billing_adapters.readers import read_batches
 from billing_adapters.row_batches import RowBatch
-from billing_adapters.row_ids import content_hashes
+from billing_adapters.row_ids import content_hashes, text_hashes
 
 _OPTIONAL = (
     "AllocatedMethodId",
@@ -53,7 +54,9 @@ _OPTIONAL = (
 )
 _HASHED = tuple(sorted((*MANDATORY, *PROVIDER_COLUMNS, *_OPTIONAL, *COST_COLUMNS.values())))
 _DETAILS = ("SkuPriceDetails", "x_SkuDetails")
-_WANTED = (*_HASHED, *_DETAILS)
+_NAMING = (*_DETAILS, "AdditionalInfo")
+"""Columns in which Azure names the machine of a scale set."""
+_WANTED = (*_HASHED, *_NAMING)
 _FEW_VALUES = (
     *SCOPE_COLUMNS,
     *PROVIDER_COLUMNS,
@@ -69,6 +72,8 @@ _FEW_VALUES = (
     "x_UsageType",
 )
 """Columns of which a bill repeats few combinations: what they say is computed once for each."""
+_MACHINE_TYPES = ("InstanceType", "ServiceType", "x_ServiceType")
+_USAGE_KINDS = ("UsageType", "x_UsageType")
 _CATEGORIES = {c.lower(): c for c in ("Usage", "Purchase", "Tax", "Credit", "Adjustment")}
 _PRICING = {"standard": "on-demand", "dynamic": "spot", "committed": "committed"}
 _PROVIDERS = {
@@ -114,6 +119,8 @@ def _lines(batch: RowBatch, origin: Origin) -> pa.Table:
         "scope_rule": split_rules(batch, told["scope_rule"], resources),
         "usage_quantity": _quantities(batch, counted),
     }
+    if "azure" in told["provider"].dictionary.to_pylist():
+        columns |= _of_scale_sets(batch, columns)
     columns["machine_ms"] = machine_time(states_machine, columns)
     return parsed_lines(columns, hashes, line_costs(batch, columns, origin.options.costs))
 
@@ -152,10 +159,38 @@ def _instance_types(batch: RowBatch, own: pa.Array, known: pa.Array) -> pa.Array
 
 def _detail(batch: RowBatch, column: str) -> pa.Array:
     """The instance type in a column of details, which may be JSON text, a map or a struct."""
+    return _told_in(batch, column, _MACHINE_TYPES)
+
+
+def _told_in(batch: RowBatch, column: str, keys: Sequence[str]) -> pa.Array:
+    """The first of these keys that a column of details has."""
     if pa.types.is_nested(batch.columns[column.lower()].type):
-        return batch.nested(column, "InstanceType")
-    found = batch.by_distinct([column], lambda few: {"type": few.nested(column, "InstanceType")})
-    return pc.cast(found["type"], pa.string())
+        return pc.coalesce(*[batch.nested(column, key) for key in keys])
+    found = batch.by_distinct([column], lambda few: {"told": pc.coalesce(*[few.nested(column, key) for key in keys])})
+    return pc.cast(found["told"], pa.string())
+
+
+def _of_scale_sets(batch: RowBatch, columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+    """What Azure says of machines in the details alone: which one of its scale set, and that nobody used a reservation.
+
+    Equal rows of two machines are told apart by their ids.
+    """
+    there = [name for name in _NAMING if name.lower() in batch.columns]
+    if not there:
+        return {}
+    resources = columns["resource_id"]
+    names, kinds = (pc.coalesce(*[_told_in(batch, name, keys) for name in there]) for keys in (VM_NAMES, _USAGE_KINDS))
+    pair = RowBatch(batch.file, batch.first_row, batch.rows, {"resource": resources, "name": names}, batch.places)
+    found = pair.by_distinct(pair.columns, lambda few: {"key": machine_keys(few.text("resource"), few.text("name"))})
+    keys, ids = pc.cast(found["key"], pa.string()), columns["line_item_id"]
+    named = sure(pc.match_substring(resources, "/virtualmachinescalesets/", ignore_case=True))
+    own = text_hashes(pc.binary_join_element_wise(ids, pc.fill_null(keys, ""), "\x1f")).texts()
+    unused = pc.and_(one_of(kinds, ["ComputeCR"]), pc.is_null(columns["scope_rule"]))
+    return {
+        "node_key": keys,
+        "line_item_id": pc.if_else(pc.and_(named, pc.is_valid(names)), own, ids),
+        "scope_rule": pc.if_else(unused, "reserved_unused", pc.cast(columns["scope_rule"], pa.string())),
+    }
 
 
 def _quantities(batch: RowBatch, counted: pa.Array) -> pa.Array:
