@@ -15,6 +15,7 @@ from billing_adapters.row_batches import RowBatch
 _SLASHED = r"^(?P<first>\d{1,2})/(?P<second>\d{1,2})/(?P<year>\d{4})(?: 0{1,2}:00(?::00)?| 12:00:00 AM)?$"
 _WAYS: dict[DateOrder, str] = {"month_first": "MM/DD/YYYY", "day_first": "DD/MM/YYYY"}
 _OTHER: dict[DateOrder, DateOrder] = {"month_first": "day_first", "day_first": "month_first"}
+_REMEMBERED = 256
 _ISO = "%Y-%m-%d"
 _DAY = pa.scalar(86_400_000_000, pa.duration("us"))
 
@@ -25,6 +26,7 @@ class Dates:
     def __init__(self, order: DateOrder) -> None:
         self._order = order
         self._slashed: bool | None = None
+        self._read: dict[str, dict[str, pa.Array]] = {}
 
     def periods(self, batch: RowBatch) -> dict[str, pa.Array]:
         """The charge's day, half-open, and the first day of the invoice's month where the row says it.
@@ -34,7 +36,16 @@ class Dates:
                 period and this one does not.
         """
         there = [name for name in (DATE, PERIOD_START, PERIOD_END) if name.lower() in batch.columns]
-        return batch.by_distinct(there, self._periods)
+        return batch.by_distinct(there, self._remembered)
+
+    def _remembered(self, few: RowBatch) -> dict[str, pa.Array]:
+        """The same few dates stand in batch after batch."""
+        key = repr([column.to_pylist() for column in few.columns.values()])
+        if key not in self._read:
+            if len(self._read) > _REMEMBERED:
+                self._read.clear()
+            self._read[key] = self._periods(few)
+        return self._read[key]
 
     def _periods(self, few: RowBatch) -> dict[str, pa.Array]:
         if not pa.types.is_temporal(few.columns[DATE.lower()].type):

@@ -18,8 +18,9 @@ NODE_KEY, MACHINE_TYPE, USAGE_KIND, RAN_IN = "node_key", "service_type", "usage_
 VM_NAMES = ("VMName", "VmName", "x_VMName")
 
 _SET = r"^(?P<group>/subscriptions/.*/microsoft\.compute/)virtualmachinescalesets/(?P<set>[^/]+)$"
-_INSTANCE = r"^(?P<set>.*)_(?P<rest>[0-9]+)$"
-_FLEXIBLE = r"^(?P<set>.*)_(?P<rest>[0-9a-f]{8})$"
+_INSTANCE = r"^(?P<set>.*)_(?P<rest>[0-9]+|[0-9a-f]{8})$"
+"""Split at the last ``_``: a set's name may have some."""
+_FLEXIBLE_LENGTH = 8
 _COMPUTER = r"^(?P<set>.+)(?P<rest>[0-9a-z]{6})$"
 _ZERO_ID = r"^[0-]+$"
 _BASE = 36
@@ -33,7 +34,7 @@ def resources(batch: RowBatch) -> dict[str, pa.Array]:
 def _of_each(few: RowBatch) -> dict[str, pa.Array]:
     name = pc.coalesce(*[few.nested(INFO, key) for key in VM_NAMES])
     return {
-        NODE_KEY: machine_keys(few.text(RESOURCE), name),
+        NODE_KEY: machine_keys(few.encoded(RESOURCE), name),
         MACHINE_TYPE: few.nested(INFO, "ServiceType"),
         USAGE_KIND: few.nested(INFO, "UsageType"),
         RAN_IN: own_ids(pc.utf8_lower(few.nested(INFO, "VMCapacityReservationId"))),
@@ -57,17 +58,25 @@ def machine_keys(resources: pa.Array, names: pa.Array) -> pa.Array:
     /virtualmachines/a_b_0a1b2c3d
     /virtualmachinescalesets/a_b
     """
-    keys = node_keys(pc.utf8_rtrim(resources, "/"))
-    parts = pc.extract_regex(keys, _SET)
-    own = pc.struct_field(parts, "set")
-    if own.null_count == len(own):
+    encoded = resources if pa.types.is_dictionary(resources.type) else resources.dictionary_encode()
+    few = node_keys(pc.utf8_rtrim(encoded.dictionary, "/"))
+    parts = pc.extract_regex(few, _SET)
+    keys = few.take(encoded.indices)
+    if parts.null_count == len(parts):
         return keys
-    name = pc.utf8_lower(names)
-    flexible = pc.binary_join_element_wise(pc.struct_field(parts, "group"), "virtualmachines/", name, "")
-    by_name = pc.if_else(pc.is_valid(_behind(name, own, _FLEXIBLE)), flexible, pa.scalar(None, TEXT))
-    instance = pc.coalesce(_behind(name, own, _INSTANCE), _computers(name, own))
-    of_instance = pc.binary_join_element_wise(keys, "/virtualmachines/", instance, "")
-    return pc.coalesce(of_instance, by_name, keys)
+    own, group = (pc.struct_field(parts, name).take(encoded.indices) for name in ("set", "group"))
+    names = pc.utf8_lower(names)
+    rest = _behind(names, own, _INSTANCE)
+    flexible = sure(pc.and_(pc.equal(pc.utf8_length(rest), _FLEXIBLE_LENGTH), pc.match_substring_regex(rest, "[a-f]")))
+    found = pc.binary_join_element_wise(keys, "virtualmachines", rest, "/")
+    if pc.any(flexible).as_py():
+        by_name = pc.binary_join_element_wise(group, "virtualmachines/", names, "")
+        found = pc.if_else(flexible, by_name, found)
+    computers = pc.and_(pc.and_(pc.is_valid(own), pc.is_valid(names)), pc.is_null(rest))
+    if pc.any(computers).as_py():
+        number = _computers(names, own)
+        found = pc.if_else(computers, pc.binary_join_element_wise(keys, "virtualmachines", number, "/"), found)
+    return pc.coalesce(found, keys)
 
 
 def _behind(names: pa.Array, sets: pa.Array, pattern: str) -> pa.Array:
