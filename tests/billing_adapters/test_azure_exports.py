@@ -103,7 +103,7 @@ def test_a_manifest_that_cannot_be_so_is_refused(tmp_path: Path, changes: dict[s
 )
 def test_a_blob_that_is_not_as_the_manifest_says_is_refused(tmp_path: Path, blob: dict[str, Any], parts: list[str]) -> None:
     told = {"blobName": f"finops/gpu/{PERIOD}/{RUN}/{GUID}/000001.csv", "byteCount": len(ONE), "dataRowCount": 1}
-    known = {"blobs": [{**told, **blob}], "byteCount": None, "dataRowCount": None}
+    known: dict[str, Any] = {"blobs": [{**told, **blob}], "byteCount": None, "dataRowCount": None}
     refused(write_run(tmp_path / "gpu", {"000001.csv": ONE}, **known), *parts)
 
 
