@@ -3,7 +3,6 @@
 import shutil
 from collections.abc import Mapping
 from datetime import date
-from decimal import Decimal
 from pathlib import Path
 
 import yaml
