@@ -48,6 +48,9 @@ def test_the_newest_complete_run_counts_and_surplus_files_do_not(tmp_path: Path)
     older = f"{PERIOD}/{RUN}/{GUID}"
     assert files_of(root) == [(date(2026, 10, 1), (f"{older}/000001.csv", f"{older}/000002.csv.gz"))]
     assert parse_all("azure", root).num_rows == 3
+    write_run(root, {"part_0_0001.csv": TWO, "part_1_0001.csv": ONE}, run="202610040712", guid=OTHER_GUID)
+    (root / PERIOD / "202610040712" / OTHER_GUID / "part_1_0001.csv").write_bytes(ONE[:-20])
+    assert files_of(root)[0][1][0].startswith(older)
 
 
 def test_every_month_is_a_delivery_of_its_own(tmp_path: Path) -> None:
