@@ -131,6 +131,58 @@ def to_nanos(values: pa.Array) -> tuple[pa.Array, pa.Array]:
     return pa.array(nanos), residues
 
 
+_FACTOR = pa.decimal128(35, 18)
+_PRODUCT = pa.decimal256(70, 36)
+
+
+def products_to_nanos(quantities: pa.Array, prices: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """The exact products of decimal texts (or doubles) as ``to_nanos`` gives amounts; beyond 30 decimals they are rounded there.
+
+    >>> [c.to_pylist() for c in products_to_nanos(pa.array(["0.32085564"]), pa.array(["0.0187"]))]
+    [[6000000], [Decimal('4.68000000000000000000E-10')]]
+
+    Raises:
+        CostError: an empty or unreadable factor, one of more than 17 digits before or 18 behind the point, or a product too
+            large for a line, with its index.
+    """
+    product = pc.cast(pc.multiply(_factors(quantities), _factors(prices)), _PRODUCT)
+    whole = pc.round(product, 9, "half_to_even")
+    too_large = pc.greater(pc.abs(whole), pa.scalar(nanos_to_decimal(LARGEST_NANOS)).cast(_PRODUCT))
+    if pc.any(too_large).as_py():
+        raise CostError(pc.index(too_large, True).as_py(), "the product of quantity and price does not fit into a line")
+    residue = pc.cast(pc.round(pc.subtract(product, whole), RESIDUE_SCALE, "half_to_even"), pa.decimal128(38, RESIDUE_SCALE))
+    return pa.array(column_nanos(pc.cast(whole, pa.decimal128(38, 9)))), residue
+
+
+def _factors(values: pa.Array) -> pa.Array:
+    texts = values if values.type == pa.string() else pc.cast(values, pa.string())
+    if texts.null_count:
+        raise CostError(pc.index(pc.is_null(texts), True).as_py(), "the quantity or the price is empty")
+    readable = pc.match_substring_regex(texts, ANY_NUMBER)
+    if not pc.all(readable).as_py():
+        index = pc.index(readable, False).as_py()
+        raise CostError(index, f"{texts[index].as_py()!r} is no number")
+    try:
+        return pc.cast(pc.cast(texts, _FACTOR), pa.decimal256(35, 18))
+    except pa.ArrowInvalid:
+        index = _first_unfit(texts)
+        raise CostError(index, f"{texts[index].as_py()!r} has too many digits") from None
+
+
+def _first_unfit(texts: pa.Array) -> int:
+    """The place of the first text that is no factor, found by halving."""
+    low, high = 0, len(texts)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            pc.cast(texts.slice(low, middle - low), _FACTOR)
+        except pa.ArrowInvalid:
+            high = middle
+        else:
+            low = middle
+    return low
+
+
 def _put_texts(places: npt.NDArray[np.intp], texts: pa.Array, nanos: Int64, words: Int64) -> None:
     """Writes what the texts mean to their places: compiled where they are plain, else one distinct text at a time."""
     offsets, data = text_buffers(texts)

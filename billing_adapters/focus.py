@@ -1,93 +1,22 @@
-"""FOCUS files (1.0 to 1.4) into line items.
+"""Bills in FOCUS: which files a delivery has. What their rows mean is ``focus_lines``'.
 
-A delivery is one file, or all files of a folder or prefix; where these lie in the layout of AWS Data Exports, its
-manifests say which files count. Which version a file is, and whether it is one at all, is decided in ``focus_versions``,
-what its rows cost in ``focus_costs``, which of them are split in ``focus_scope``.
+A delivery is one file, or all files of a folder or prefix; where these lie in the layout of AWS Data Exports or of Azure's
+exports, its manifests say which files count.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from allocation.errors import AdapterError
-from billing_adapters.aws_scope import INSTANCE_TYPE
+from billing_adapters.azure_exports import azure_deliveries, has_runs
+from billing_adapters.azure_manifests import counted, rows_told
 from billing_adapters.base import BillOptions, Delivery
 from billing_adapters.data_exports import exported_deliveries, has_manifests
 from billing_adapters.files import DATA_SUFFIXES, fingerprint, is_data, open_bill
-from billing_adapters.focus_costs import line_costs
-from billing_adapters.focus_scope import SCOPE_COLUMNS, machine_time, scope_rules, split_rules
-from billing_adapters.focus_versions import COST_COLUMNS, MANDATORY, PROVIDER_COLUMNS, check_header, focus_version
-from billing_adapters.lines import Origin, currencies, periods, quantities, renamed
-from billing_adapters.parsed import parsed_lines
-from billing_adapters.readers import read_batches
-from billing_adapters.row_batches import RowBatch
-from billing_adapters.row_ids import content_hashes
-
-_OPTIONAL = (
-    "AllocatedMethodId",
-    "AllocatedResourceId",
-    "AvailabilityZone",
-    "CapacityReservationId",
-    "CapacityReservationStatus",
-    "ChargeClass",
-    "ChargeDescription",
-    "ChargeFrequency",
-    "CommitmentDiscountId",
-    "CommitmentDiscountStatus",
-    "ConsumedQuantity",
-    "ConsumedUnit",
-    "InvoiceDetailId",
-    "InvoiceId",
-    "PricingCategory",
-    "PricingQuantity",
-    "PricingUnit",
-    "RegionId",
-    "ServiceCategory",
-    "ServiceName",
-    "SkuId",
-    "SkuMeter",
-    "SkuPriceId",
-    "SubAccountId",
-    "x_InstanceType",
-    "x_Operation",
-    "x_ServiceCode",
-    "x_UsageType",
-)
-_HASHED = tuple(sorted((*MANDATORY, *PROVIDER_COLUMNS, *_OPTIONAL, *COST_COLUMNS.values())))
-_DETAILS = ("SkuPriceDetails", "x_SkuDetails")
-_WANTED = (*_HASHED, *_DETAILS)
-_FEW_VALUES = (
-    *SCOPE_COLUMNS,
-    *PROVIDER_COLUMNS,
-    "BillingAccountId",
-    "BillingCurrency",
-    "CapacityReservationId",
-    "ChargeClass",
-    "PricingCategory",
-    "RegionId",
-    "SkuId",
-    "SubAccountId",
-    "x_InstanceType",
-    "x_UsageType",
-)
-"""Columns of which a bill repeats few combinations: what they say is computed once for each."""
-_CATEGORIES = {c.lower(): c for c in ("Usage", "Purchase", "Tax", "Credit", "Adjustment")}
-_PRICING = {"standard": "on-demand", "dynamic": "spot", "committed": "committed"}
-_PROVIDERS = {
-    "aws": "aws",
-    "amazon": "aws",
-    "amazon web services": "aws",
-    "amazon web services, inc.": "aws",
-    "azure": "azure",
-    "microsoft": "azure",
-    "microsoft azure": "azure",
-    "microsoft corporation": "azure",
-    "gcp": "gcp",
-    "google": "gcp",
-    "google cloud": "gcp",
-    "google cloud platform": "gcp",
-}
+from billing_adapters.focus_lines import focus_lines
+from billing_adapters.focus_versions import check_header, focus_version
+from billing_adapters.readers import header_of
 
 
 class FocusBill:
@@ -102,6 +31,8 @@ class FocusBill:
         found = self._store.list_files()
         if has_manifests(found):
             return exported_deliveries(self._store)
+        if has_runs(self._store, found):
+            return azure_deliveries(self._store)
         names = tuple(f.name for f in found if is_data(f))
         if not names:
             wanted = ", ".join(DATA_SUFFIXES)
@@ -112,107 +43,11 @@ class FocusBill:
 
     def parse(self, delivery: Delivery) -> Iterator[pa.Table]:
         """See ``base.BillSource``."""
-        origin = Origin(self._options, delivery.delivery_id)
         for name in delivery.files:
-            for batch in read_batches(self._store, name, _WANTED, self._check_header):
-                yield _lines(batch, origin)
+            yield from counted(name, focus_lines(self._store, self._options, delivery, name), rows_told(delivery))
 
     def format_of(self, delivery: Delivery) -> str:
         """The version of the delivery's first file, by its header, for messages."""
-        told: list[str] = []
-
-        def look(file: str, columns: Collection[str]) -> None:
-            self._check_header(file, columns)
-            told.append(f"FOCUS {focus_version(columns)}")
-
-        next(read_batches(self._store, delivery.files[0], _WANTED, look), None)
-        return told[0]
-
-    def _check_header(self, file: str, columns: Collection[str]) -> None:
-        check_header(file, columns, self._options.costs)
-
-
-def _lines(batch: RowBatch, origin: Origin) -> pa.Table:
-    """One batch as lines."""
-    hashes = content_hashes(batch, _HASHED)
-    told = batch.by_distinct(_FEW_VALUES, lambda few: _repeated(few, origin.options.currency))
-    states_machine, counted, own_type = (told.pop(name) for name in ("states_machine", "counted", "own_type"))
-    resources = batch.text("ResourceId")
-    columns = {
-        **origin.columns(batch),
-        **periods(batch, "ChargePeriodStart", "ChargePeriodEnd", "BillingPeriodStart"),
-        **told,
-        "line_item_id": hashes.texts(),
-        "resource_id": resources,
-        "instance_type": _instance_types(batch, own_type, told["instance_type"]),
-        "scope_rule": split_rules(batch, told["scope_rule"], resources),
-        "usage_quantity": _quantities(batch, counted),
-    }
-    columns["machine_ms"] = machine_time(states_machine, columns)
-    return parsed_lines(columns, hashes, line_costs(batch, columns, origin.options.costs))
-
-
-def _repeated(batch: RowBatch, currency: str | None) -> dict[str, pa.Array]:
-    """What is the same for all rows of equal descriptions: passed on as it stands, or by a small list of words."""
-    category, own_type = _charge_categories(batch), batch.text("x_InstanceType")
-    aws_type = pc.struct_field(pc.extract_regex(batch.text("x_UsageType"), INSTANCE_TYPE), "type")
-    columns = {
-        "billing_account": batch.required("BillingAccountId"),
-        "sub_account": batch.text("SubAccountId"),
-        "currency": currencies(batch, "BillingCurrency", currency),
-        "charge_category": category,
-        "provider": _providers(batch),
-        "region": batch.text("RegionId"),
-        "pricing_category": renamed(batch.text("PricingCategory"), _PRICING),
-        "is_correction": pc.fill_null(pc.equal(pc.utf8_lower(batch.text("ChargeClass")), "correction"), False),
-        "line_type": batch.text("ChargeCategory"),
-        "service_category": batch.text("ServiceCategory"),
-        "service": batch.text("ServiceName"),
-        "usage_type": pc.coalesce(*[batch.text(name) for name in ("x_UsageType", "SkuMeter", "SkuId")]),
-        "instance_type": pc.coalesce(own_type, aws_type),
-        "own_type": own_type,
-        "capacity_reservation": pc.utf8_lower(batch.text("CapacityReservationId")),
-        "counted": pc.is_valid(batch.text("ConsumedUnit")),
-        "usage_unit": pc.coalesce(batch.text("ConsumedUnit"), batch.text("PricingUnit")),
-    }
-    return {**columns, **scope_rules(batch, category, columns["provider"], columns["usage_unit"])}
-
-
-def _instance_types(batch: RowBatch, own: pa.Array, known: pa.Array) -> pa.Array:
-    """By a column of its own, by the details of the SKU, or by the usage type that AWS adds (in ``known``)."""
-    details = [_detail(batch, name) for name in _DETAILS if name.lower() in batch.columns]
-    return pc.coalesce(pc.cast(own, pa.string()), *details, pc.cast(known, pa.string())) if details else known
-
-
-def _detail(batch: RowBatch, column: str) -> pa.Array:
-    """The instance type in a column of details, which may be JSON text, a map or a struct."""
-    if pa.types.is_nested(batch.columns[column.lower()].type):
-        return batch.nested(column, "InstanceType")
-    found = batch.by_distinct([column], lambda few: {"type": few.nested(column, "InstanceType")})
-    return pc.cast(found["type"], pa.string())
-
-
-def _quantities(batch: RowBatch, counted: pa.Array) -> pa.Array:
-    """What was consumed, where that has a unit, else what was priced."""
-    consumed = quantities(batch.text("ConsumedQuantity"))
-    if pc.all(counted).as_py():
-        return consumed
-    return pc.if_else(counted, consumed, quantities(batch.text("PricingQuantity")))
-
-
-def _charge_categories(batch: RowBatch) -> pa.Array:
-    given = batch.required("ChargeCategory")
-    known = renamed(given, _CATEGORIES)
-    if known.null_count:
-        index = pc.index(pc.is_null(known), True).as_py()
-        problem = f"ChargeCategory: {given[index].as_py()!r} is none of {', '.join(_CATEGORIES.values())}"
-        raise batch.error(index, problem, "Correct the export.")
-    return known
-
-
-def _providers(batch: RowBatch) -> pa.Array:
-    given = pc.coalesce(*[batch.text(name) for name in PROVIDER_COLUMNS])
-    if given.null_count:
-        index = pc.index(pc.is_null(given), True).as_py()
-        raise batch.error(index, f"{' and '.join(PROVIDER_COLUMNS)} are empty", "Correct the export.")
-    return pc.coalesce(renamed(given, _PROVIDERS), pc.utf8_lower(given))
+        header = header_of(self._store, delivery.files[0])
+        check_header(delivery.files[0], header, self._options.costs)
+        return f"FOCUS {focus_version(header)}"

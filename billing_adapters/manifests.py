@@ -1,4 +1,4 @@
-"""What all manifests of AWS have in common: JSON of a known shape, one for each period, of files that must all be there."""
+"""What manifests have in common: JSON of a known shape, one for each period or run, of files that must all be there."""
 
 import json
 import time
@@ -50,8 +50,9 @@ def read_manifest(store: FileStore, name: str) -> Mapping[str, Any]:
 
 
 def unknown_shape(name: str, problem: str) -> AdapterError:
-    """What ends the run where a manifest is not as AWS writes it."""
-    remedy = "Only manifests of AWS Data Exports (aws-cur2, focus) and of Cost and Usage Reports (aws-cur) are read."
+    """What ends the run where a manifest is not as AWS or Azure writes it."""
+    known = "AWS Data Exports (aws-cur2, focus), of Cost and Usage Reports (aws-cur) and of Azure's exports (azure, focus)"
+    remedy = f"Only manifests of {known} are read."
     return AdapterError(f"the manifest has an unknown shape: {problem}", file=name, remedy=remedy)
 
 

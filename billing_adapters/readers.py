@@ -1,6 +1,6 @@
 """One file of a delivery into row batches, by the format that its name tells."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from allocation.errors import AdapterError
@@ -38,6 +38,25 @@ def read_batches(
             yield from read_parquet(stream, name, wanted, check, spelling)
             return
         yield from read_csv(stream, name, wanted, check, spelling)
+
+
+def header_of(store: FileStore, name: str) -> list[str]:
+    """The column names of one file as they stand there; no row is read."""
+
+    def look(_: str, columns: Collection[str]) -> None:
+        raise _HeaderSeen(list(columns))
+
+    try:
+        next(read_batches(store, name, (), look), None)
+    except _HeaderSeen as seen:
+        return seen.columns
+    return []
+
+
+class _HeaderSeen(Exception):  # noqa: N818 - ends a reading, no fault
+    def __init__(self, columns: list[str]) -> None:
+        self.columns = columns
+        super().__init__()
 
 
 @contextmanager

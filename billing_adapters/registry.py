@@ -9,6 +9,7 @@ _KINDS = {
     "focus": ("billing_adapters.focus", "FocusBill"),
     "aws-cur": ("billing_adapters.aws_cur", "AwsCurBill"),
     "aws-cur2": ("billing_adapters.aws_cur2", "AwsCur2Bill"),
+    "azure": ("billing_adapters.azure_cost_export", "AzureBill"),
     "rate-card": ("billing_adapters.rate_files", "RateCardBill"),
 }
 

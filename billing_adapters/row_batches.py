@@ -172,13 +172,18 @@ def is_null_word(texts: pa.Array) -> pa.Array:
 
 
 def chosen_columns(file: str, header: Sequence[str], wanted: Sequence[str], spelling: Spelling = str.lower) -> dict[str, int]:
-    """Place of each wanted column that the header has, by lower-case name; one that stands there twice is refused."""
+    """Place of each wanted column that the header has, by lower-case name; one that stands there twice is refused.
+
+    So are two of its spellings: which of them is meant, no file says.
+    """
     names = [spelling(h.strip()) for h in header]
     chosen = {}
     for name in wanted:
         places = [i for i, n in enumerate(names) if n == spelling(name)]
         if len(places) > 1:
-            raise AdapterError(f"the column {header[places[0]]!r} stands in the header {len(places)} times", file=file)
+            there = " and ".join(repr(h) for h in dict.fromkeys(header[i] for i in places))
+            what = f"the column {there} stands" if " and " not in there else f"the columns {there} mean the same and stand"
+            raise AdapterError(f"{what} in the header {len(places)} times", file=file, remedy="Take one of them out.")
         if places:
             chosen[name.lower()] = places[0]
     return chosen

@@ -11,12 +11,15 @@ import yaml
 
 from allocation.times import to_ms
 from billing_adapters.aws_columns import HASHED, ensure_readable
+from billing_adapters.azure_columns import ensure_readable as ensure_azure
+from billing_adapters.azure_columns import one_word
+from billing_adapters.azure_costs import ensure_dataset
 from billing_adapters.base import BillOptions
 from billing_adapters.rate_files import RateCardBill
 from pipelines.billing_entries import BillingEntry
 
 FOLDER = Path(__file__).parents[1] / "docs" / "bills"
-PAGES = ["README.md", "aws-cur.md", "aws-cur2.md", "aws-split-cost.md", "rate-card.md"]
+PAGES = ["README.md", "aws-cur.md", "aws-cur2.md", "aws-split-cost.md", "azure.md", "focus.md", "rate-card.md"]
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -30,7 +33,7 @@ def test_links_lead_somewhere(page: str) -> None:
     assert [link for link in links if "://" not in link and not (FOLDER / link).exists()] == []
 
 
-@pytest.mark.parametrize("page", ["aws-cur.md", "aws-cur2.md"])
+@pytest.mark.parametrize("page", ["aws-cur.md", "aws-cur2.md", "azure.md"])
 def test_settings_are_accepted(page: str) -> None:
     entries = [entry for block in blocks(page, "yaml") for entry in yaml.safe_load(block)["billing"]]
     assert {BillingEntry(**entry).kind for entry in entries} == {page.removesuffix(".md")}
@@ -73,3 +76,24 @@ def test_the_export_that_the_page_makes_has_every_column_that_is_read() -> None:
     }
     assert set(HASHED) - set(columns) == elsewhere
     assert list(export["DataQuery"]["TableConfigurations"]) == [table]
+
+
+def test_the_export_of_the_azure_page_says_what_its_setting_charges() -> None:
+    (export,) = [json.loads(block)["properties"] for block in blocks("azure.md", "json")]
+    (entry,) = yaml.safe_load(blocks("azure.md", "yaml")[0])["billing"]
+    ensure_dataset(export["definition"]["type"], BillingEntry(**entry).costs, "export")
+    assert export["partitionData"] is True
+    assert export["definition"]["dataSet"]["granularity"] == "Daily"
+
+
+def test_the_columns_of_the_azure_page_are_those_that_are_read() -> None:
+    text = (FOLDER / "azure.md").read_text(encoding="utf-8").partition("| column | also |")[2].partition("\n\n")[0]
+    rows = [line.split("|")[1:3] for line in text.splitlines()[2:]]
+    for name, others in rows:
+        words = {one_word(other) for other in re.findall(r"`(\w+)`", others) if other != "Date"}
+        assert words <= {one_word(own) for own in re.findall(r"`(\w+)`", name)}
+    ensure_azure(
+        "export", ["PreTaxCost", "Date", "MeterCategory", "ResourceId", "AdditionalInfo", "SubscriptionGuid"], ["billed"], "EUR"
+    )
+    assert one_word("BillingPeriodStart") == one_word("BillingPeriodStartDate")
+    assert len(rows) == 9

@@ -127,3 +127,33 @@ def test_nanos_at_rest_and_back(values: list[int], skipped: int) -> None:
 
 def test_sums_do_not_wrap() -> None:
     assert money.exact_sum(money.nanos_column(np.array([2**63 - 1] * 3))) == Decimal(3 * (2**63 - 1)).scaleb(-9)
+
+
+FACTORS = st.decimals(-(10**5), 10**5, places=9) | st.decimals(0, 10, places=18) | st.sampled_from([Decimal("1e-7"), Decimal(0)])
+
+
+@given(st.lists(st.tuples(FACTORS, st.decimals(0, 10**4, places=12)), min_size=1, max_size=20))
+def test_a_product_is_exact_and_rounded_once(factors: list[tuple[Decimal, Decimal]]) -> None:
+    quantities, prices = (pa.array([str(f) for f in column]) for column in zip(*factors, strict=True))
+    nanos, residues = (column.to_pylist() for column in money.products_to_nanos(quantities, prices))
+    for (quantity, price), whole, cut in zip(factors, nanos, residues, strict=True):
+        assert whole == round(Fraction(quantity) * Fraction(price) * 10**9)  # half to even
+        assert Fraction(whole, 10**9) + Fraction(cut) == Fraction(quantity) * Fraction(price)
+
+
+@pytest.mark.parametrize(
+    ("quantity", "price", "problem"),
+    [
+        ("", "1", "no number"),
+        (None, "1", "empty"),
+        ("x", "1", "'x' is no number"),
+        ("NaN", "1", "no number"),
+        ("1e-19", "1", "too many digits"),
+        ("1e18", "1", "too many digits"),
+        ("10000000000", "1", "does not fit"),
+    ],
+)
+def test_a_factor_that_cannot_be_multiplied_is_refused(quantity: str | None, price: str, problem: str) -> None:
+    with pytest.raises(money.CostError, match=problem) as caught:
+        money.products_to_nanos(pa.array(["2", quantity], pa.string()), pa.array(["0.5", price]))
+    assert caught.value.index == 1

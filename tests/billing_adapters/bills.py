@@ -66,6 +66,28 @@ CUR_ROW = {
     "product": '{"instance_type": "p5.48xlarge", "region": "us-west-2"}',
 }
 
+SCALE_SET = "/subscriptions/1111/resourceGroups/MC_example/providers/Microsoft.Compute/virtualMachineScaleSets/aks-gpu-1234-vmss"
+AZURE_ROW = {
+    "BillingAccountId": "111122223333",
+    "SubscriptionId": "00000000-0000-4000-8000-000000001111",
+    "BillingPeriodStartDate": "2026-10-01",
+    "BillingPeriodEndDate": "2026-10-31",
+    "Date": "2026-10-01",
+    "MeterCategory": "Virtual Machines",
+    "MeterName": "NC24ads A100 v4",
+    "ConsumedService": "Microsoft.Compute",
+    "ResourceId": SCALE_SET,
+    "ResourceLocation": "westeurope",
+    "AdditionalInfo": '{"UsageType":"ComputeHR","ServiceType":"Standard_NC24ads_A100_v4","VMName":"aks-gpu-1234-vmss_3"}',
+    "UnitOfMeasure": "1 Hour",
+    "Quantity": "24",
+    "EffectivePrice": "3.673",
+    "CostInBillingCurrency": "88.152",
+    "BillingCurrency": "USD",
+    "ChargeType": "Usage",
+    "PricingModel": "OnDemand",
+}
+
 
 def sample(*parts: str) -> Path:
     """A file or folder of the real samples; the test is skipped where they are not beside the checkout."""

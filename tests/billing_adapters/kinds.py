@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.billing_adapters.azure_runs import azure_bytes, write_run
 from tests.billing_adapters.bills import cur_bytes, focus_bytes, write_export
 from tests.billing_adapters.reports import legacy_bytes, write_report
 
@@ -83,6 +84,18 @@ KINDS = [
         currency="line_item_currency_code",
         sayable=("billed", "effective", "list"),
         unsayable="contracted",
+    ),
+    Kind(
+        "azure",
+        azure_bytes,
+        write_run,
+        cost="CostInBillingCurrency",
+        resource="ResourceId",
+        text="MeterCategory",
+        start="Date",
+        currency="BillingCurrency",
+        sayable=("billed", "contracted"),
+        unsayable="list",
     ),
 ]
 each_kind = pytest.mark.parametrize("kind", KINDS, ids=[k.name for k in KINDS])

@@ -80,9 +80,9 @@ OTHERS: list[tuple[dict[str, str], list[str]]] = [
     ({"identity/LineItemId": "1", "lineItem/UnblendedCost": "1"}, ["AWS CUR (legacy)", "kind: aws-cur"]),
     (
         {"MeterCategory": "Virtual Machines", "CostInBillingCurrency": "1", "Date": "10/01/2026"},
-        ["Azure cost export", "FOCUS instead"],
+        ["Azure cost export", "kind: azure"],
     ),
-    ({"PreTaxCost": "1", "UsageDateTime": "2026-10-01"}, ["Azure cost export", "FOCUS instead"]),
+    ({"PreTaxCost": "1", "UsageDateTime": "2026-10-01"}, ["Azure cost export", "kind: azure"]),
     ({"usage_start_time": "2026-10-01", "cost": "1", "cost_type": "regular"}, ["Google Cloud", "FOCUS instead"]),
     ({"lineItem/referenceNo": "1", "cost/myCost": "1"}, ["Oracle", "FOCUS instead"]),
     ({"a": "1", "b": "2"}, ["BilledCost", "no cost column of FOCUS", "a, b"]),
