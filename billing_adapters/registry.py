@@ -10,6 +10,7 @@ _KINDS = {
     "aws-cur": ("billing_adapters.aws_cur", "AwsCurBill"),
     "aws-cur2": ("billing_adapters.aws_cur2", "AwsCur2Bill"),
     "azure": ("billing_adapters.azure_cost_export", "AzureBill"),
+    "gcp": ("billing_adapters.gcp_billing_export", "GcpBill"),
     "rate-card": ("billing_adapters.rate_files", "RateCardBill"),
 }
 
