@@ -21,10 +21,12 @@ from allocation.errors import AdapterError, SourceUnavailableError
 from billing_adapters.base import BillOptions, Delivery, Identity
 
 DATA_SUFFIXES = (".csv", ".csv.gz", ".parquet", ".zip")
+AZURE_SCHEMES = ("az", "abfs", "abfss")
 CHUNK_BYTES = 1 << 20
 _STATUS_FOLDER = "cost_and_usage_data_status"
 _PERIOD_FOLDER = re.compile(r"BILLING_PERIOD=|\d{8}-\d{8}$|year=\d{4}$")
 _HEADER_BYTES = 1 << 20
+_SECRET = re.compile(r"[?&](sig|x-amz-signature|x-goog-signature)=|^https?://[^/]*@", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -57,13 +59,27 @@ class FileStore(Protocol):
 def open_files(
     path: str, *, endpoint_url: str | None = None, region: str | None = None, identity: Identity | None = None
 ) -> FileStore:
-    """The store that a configured path means: ``s3://bucket/prefix``, a folder or a file."""
-    if path.startswith("s3://"):
+    """The store that a configured path means: ``s3://``, ``gs://``, ``az://`` or ``abfss://``, a folder or a file."""
+    scheme = path.partition("://")[0] if "://" in path else ""
+    ensure_no_secret(path if scheme else "", "billing.path")
+    if scheme == "s3":
         from billing_adapters.s3_files import S3Files  # noqa: PLC0415 - loads the cloud's SDK
 
         return S3Files(path, endpoint_url=endpoint_url, region=region, identity=identity or Identity())
-    if "://" in path:
-        raise AdapterError(f"{path}: bills are read from a folder, a file or s3://", remedy="Correct billing.path.")
+    if scheme and (region or (identity or Identity()) != Identity()):
+        problem = f"{path}: region, profile, role_arn and external_id belong to s3://"
+        raise AdapterError(problem, remedy="Take them out of the billing entry.")
+    if scheme == "gs":
+        from billing_adapters.gcs_files import GcsFiles  # noqa: PLC0415 - loads the cloud's SDK
+
+        return GcsFiles(path, endpoint_url=endpoint_url)
+    if scheme in AZURE_SCHEMES:
+        from billing_adapters.azure_files import AzureFiles  # noqa: PLC0415 - loads the cloud's SDK
+
+        return AzureFiles(path, endpoint_url=endpoint_url)
+    if scheme:
+        known = "a folder, a file, s3://, gs://, az:// or abfss://"
+        raise AdapterError(f"{path}: bills are read from {known}", remedy="Correct billing.path.")
     return LocalFiles(Path(path))
 
 
@@ -137,6 +153,21 @@ def safe_name(name: str) -> str:
     if not name or "\\" in name or "\0" in name or "://" in name or any(part in ("", ".", "..") for part in parts):
         raise AdapterError(f"the file name {name!r} does not stay below the configured path", remedy="Nothing was read.")
     return name
+
+
+def holds_secret(url: str) -> bool:
+    """Whether a URL carries a token or a password, which no message may show.
+
+    >>> holds_secret("https://example.com/bills?sv=2024-11-04&sig=abc")
+    True
+    """
+    return _SECRET.search(url) is not None
+
+
+def ensure_no_secret(url: str, setting: str) -> None:
+    """Refuses such a URL without showing it."""
+    if holds_secret(url):
+        raise AdapterError(f"{setting} holds a token or a password", remedy="It belongs in the environment: see docs/bills.")
 
 
 def changed(url: str) -> SourceUnavailableError:

@@ -4,14 +4,13 @@ boto3 is imported when a bucket is configured. Every fault of the network, of th
 one ``SourceUnavailableError`` that names the URL and the setting.
 """
 
-import io
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, BinaryIO, cast
+from typing import Any
 
-from allocation.errors import AdapterError, MissingExtraError, SourceUnavailableError
+from allocation.errors import MissingExtraError, SourceUnavailableError
 from billing_adapters.base import Identity
-from billing_adapters.files import CHUNK_BYTES, StoredFile, changed, safe_name
+from billing_adapters.files import StoredFile, changed
+from billing_adapters.object_store import ATTEMPTS, CONNECT_SECONDS, READ_SECONDS, Body, ObjectStore
 
 try:
     import boto3
@@ -20,9 +19,6 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtraError("boto3", "aws") from error
 
-_CONNECT_SECONDS = 3
-_READ_SECONDS = 20
-_ATTEMPTS = 3
 _PROBLEMS: Mapping[str, str] = {
     "NoSuchBucket": "there is no such bucket",
     "NoSuchKey": "there is no such object",
@@ -36,79 +32,30 @@ _PROBLEMS: Mapping[str, str] = {
 }
 
 
-class S3Files:
+class S3Files(ObjectStore):
     """The objects below a prefix of a bucket, or one object."""
+
+    faults = (sdk.ClientError, sdk.BotoCoreError, ValueError)
 
     def __init__(
         self, url: str, *, endpoint_url: str | None = None, region: str | None = None, identity: Identity | None = None
     ) -> None:
-        self.url = url
-        self._identity = identity or Identity()
-        self._endpoint = endpoint_url
         self._bucket, _, key = url.removeprefix("s3://").partition("/")
-        self._key = key.strip("/")
-        if not self._bucket or any(part in ("", ".", "..") for part in self._key.split("/") if self._key):
-            raise AdapterError(f"{url}: no bucket and prefix can be read from this", remedy="Write s3://bucket/prefix.")
-        self._prefix = f"{self._key}/" if self._key else ""
-        self._is_object = False
+        super().__init__(url, f"s3://{self._bucket}/", key, "s3://bucket/prefix", endpoint_url)
+        self._identity = identity or Identity()
         self._region = region
         self._client: Any = None
-        self._etags: dict[str, str] = {}
 
-    def list_files(self) -> list[StoredFile]:
-        """See ``FileStore``. A path that is itself an object has that one file."""
-        found = [] if self._is_object else self._below()
-        if not found and self._key:
-            found = self._single()
-        if not found:
-            raise SourceUnavailableError(self.url, "there are no objects", setting="billing.path")
-        self._etags.update({f.name: f.etag for f in found})
-        return sorted(found, key=lambda f: f.name)
-
-    def open(self, name: str) -> BinaryIO:
-        """See ``FileStore``."""
-        if not self._etags:
-            self.list_files()
-        key = self._prefix + safe_name(name)
-        request: dict[str, Any] = {"Bucket": self._bucket, "Key": key}
-        if name in self._etags:
-            request["IfMatch"] = self._etags[name]
-        with self._explained(f"s3://{self._bucket}/{key}"):
-            body = self._connected().get_object(**request)["Body"]
-        return cast("BinaryIO", io.BufferedReader(_Body(body, self, f"s3://{self._bucket}/{key}"), CHUNK_BYTES))
-
-    def resolve(self, uri: str) -> str:
-        """See ``FileStore``; the bucket must be this one and the key must lie below the prefix."""
-        key = uri
-        if "://" in uri:
-            scheme, _, rest = uri.partition("://")
-            bucket, _, key = rest.partition("/")
-            if (scheme, bucket) != ("s3", self._bucket):
-                raise AdapterError(f"the manifest names {uri!r}, which is not in the bucket {self._bucket!r}")
-        if not key.startswith(self._prefix):
-            raise AdapterError(f"the manifest names {uri!r}, which is not below {self.url}")
-        return safe_name(key.removeprefix(self._prefix))
-
-    def _below(self) -> list[StoredFile]:
-        """The objects below the prefix; a key that ends in ``/`` is a folder's mark."""
-        objects = self._objects(self._prefix)
-        return [StoredFile(key.removeprefix(self._prefix), size, tag) for key, size, tag in objects if key[-1] != "/"]
-
-    def _single(self) -> list[StoredFile]:
-        """The object that the path itself names; its folder becomes the root."""
-        folder, _, base = self._key.rpartition("/")
-        found = [StoredFile(base, size, tag) for key, size, tag in self._objects(self._key) if key == self._key]
-        if found:
-            self._is_object, self._prefix = True, f"{folder}/" if folder else ""
-        return found
-
-    def _objects(self, prefix: str) -> Iterator[tuple[str, int, str]]:
-        """Key, size and tag of each object whose key starts so."""
-        with self._explained(self.url):
+    def _objects(self, prefix: str) -> Iterator[StoredFile]:
+        with self.explained(self.url):
             pages = self._connected().get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix)
             for page in pages:
                 for found in page.get("Contents", []):
-                    yield found["Key"], found["Size"], found["ETag"]
+                    yield StoredFile(found["Key"], found["Size"], found["ETag"])
+
+    def _body(self, key: str, listed: StoredFile) -> Body:
+        body: Body = self._connected().get_object(Bucket=self._bucket, Key=key, IfMatch=listed.etag)["Body"]
+        return body
 
     def _connected(self) -> Any:  # noqa: ANN401 - the SDK makes its classes as it runs
         if self._client is None:
@@ -132,7 +79,7 @@ class S3Files:
         if self._identity.external_id is not None:
             request["ExternalId"] = self._identity.external_id
         config = _config(path_style=False)
-        with self._explained(role, setting="billing.role_arn"):
+        with self.explained(role, setting="billing.role_arn"):
             sts = session.client("sts", region_name=region, endpoint_url=self._endpoint, config=config)
             given = sts.assume_role(**request)["Credentials"]
         return {
@@ -141,22 +88,17 @@ class S3Files:
             "aws_session_token": given["SessionToken"],
         }
 
-    @contextmanager
-    def _explained(self, url: str, setting: str = "billing.path") -> Iterator[None]:
-        """One clear line for whatever the SDK raises."""
-        try:
-            yield
-        except sdk.ClientError as error:
+    def _explained(self, error: Exception, url: str, setting: str) -> SourceUnavailableError:
+        if isinstance(error, sdk.ClientError):
             code = error.response.get("Error", {}).get("Code", "")
             if code in ("PreconditionFailed", "412"):
-                raise changed(url) from error
+                return changed(url)
             problem = _PROBLEMS.get(code, f"the server answers {code}: {error.response.get('Error', {}).get('Message', '')}")
-            raise SourceUnavailableError(url, problem, setting=setting) from error
-        except (sdk.BotoCoreError, ValueError) as error:
-            network = isinstance(error, sdk.ConnectionError | sdk.HTTPClientError | ValueError) and self._endpoint
-            setting = "billing.endpoint_url" if network else "billing.profile" if _is_profile(error) else setting
-            where = f"{url} at {self._endpoint}" if self._endpoint else url
-            raise SourceUnavailableError(where, " ".join(str(error).split()), setting=setting) from error
+            return SourceUnavailableError(url, problem, setting=setting)
+        network = isinstance(error, sdk.ConnectionError | sdk.HTTPClientError | ValueError) and self._endpoint
+        setting = "billing.endpoint_url" if network else "billing.profile" if _is_profile(error) else setting
+        where = f"{url} at {self._endpoint}" if self._endpoint else url
+        return SourceUnavailableError(where, " ".join(str(error).split()), setting=setting)
 
 
 def _is_profile(error: Exception) -> bool:
@@ -165,29 +107,8 @@ def _is_profile(error: Exception) -> bool:
 
 def _config(*, path_style: bool) -> Any:  # noqa: ANN401 - the SDK has no types here
     return Config(
-        connect_timeout=_CONNECT_SECONDS,
-        read_timeout=_READ_SECONDS,
-        retries={"total_max_attempts": _ATTEMPTS, "mode": "standard"},
+        connect_timeout=CONNECT_SECONDS,
+        read_timeout=READ_SECONDS,
+        retries={"total_max_attempts": ATTEMPTS, "mode": "standard"},
         s3={"addressing_style": "path"} if path_style else {},
     )
-
-
-class _Body(io.RawIOBase):
-    """An answer's body as a raw stream whose faults are explained."""
-
-    def __init__(self, body: BinaryIO, store: S3Files, url: str) -> None:
-        self._body, self._store, self._url = body, store, url
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - any writable buffer
-        with self._store._explained(self._url):  # noqa: SLF001 - one module, one explanation
-            piece = self._body.read(len(buffer))
-        buffer[: len(piece)] = piece
-        return len(piece)
-
-    def close(self) -> None:
-        if not self.closed:
-            self._body.close()
-        super().close()

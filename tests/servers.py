@@ -99,6 +99,17 @@ def _wait_until_ready(url: str, server: subprocess.Popen[bytes]) -> None:
     raise RuntimeError("prometheus did not get ready")
 
 
+def wait_until_listening(port: int, server: subprocess.Popen[bytes]) -> None:
+    """Returns once somebody listens on the port; the server that should must not end before."""
+    end = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < end and server.poll() is None:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise AssertionError(f"{server.args!r} does not serve")
+
+
 @contextlib.contextmanager
 def s3_server() -> Iterator[str]:
     """The endpoint URL of a moto S3 server, until the block ends; any key and secret will do."""

@@ -1,10 +1,8 @@
 """A real server of S3's protocol for the tests of this folder, on a free port, with made-up credentials."""
 
 import shutil
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +12,7 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from tests.servers import free_port
+from tests.servers import free_port, wait_until_listening
 
 BUCKET = "example-bucket"
 
@@ -90,17 +88,7 @@ def second_s3(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     command = [program, "serve", "s3", *options, "--config", str(folder.parent / "no.conf"), str(folder)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
-            _await(port, process)
+            wait_until_listening(port, process)
             yield server
         finally:
             process.terminate()
-
-
-def _await(port: int, process: "subprocess.Popen[bytes]") -> None:
-    until = time.monotonic() + 30
-    while time.monotonic() < until and process.poll() is None:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    raise AssertionError("rclone does not serve")
