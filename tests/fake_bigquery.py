@@ -5,12 +5,13 @@ scans is ``value_bytes`` for each value of the columns that it names in the part
 errors, paging, jobs and dry runs have the shape of Google's API v2.
 """
 
-import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+
+import pytest
 
 from tests.fake_bigquery_rows import DETAILED, Answer, Field, RefusedError, Table, cell, run
 from tests.servers import Answer as Reply
@@ -42,7 +43,7 @@ class Sent:
 
 @dataclass
 class FakeBigQuery:
-    """The server's state. ``faults`` are given instead of an answer, by method: (reason, message)."""
+    """The server's state. ``faults`` are given instead of an answer, by method: (reason, message); once, if ``passing``."""
 
     table: Table = field(default_factory=lambda: Table(DETAILED, []))
     location: str = "EU"
@@ -51,10 +52,12 @@ class FakeBigQuery:
     partitioned: Mapping[str, str] | None = field(default_factory=lambda: {"type": "DAY"})
     kind: str = "TABLE"
     faults: dict[str, tuple[str, str]] = field(default_factory=dict)
+    passing: bool = False
     before_query: Callable[["FakeBigQuery", Sent], None] = lambda fake, sent: None  # noqa: ARG005
     url: str = ""
     sent: list[Sent] = field(default_factory=list)
     pages: int = 0
+    requests: list[Request] = field(default_factory=list)
     jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
     answers: dict[str, Answer] = field(default_factory=dict)
 
@@ -65,6 +68,7 @@ class FakeBigQuery:
 
     def reply(self, request: Request) -> Reply:
         """What the server says."""
+        self.requests.append(request)
         parts = request.path.removeprefix("/bigquery/v2/projects/").split("/")
         try:
             return self._routed(parts, request)
@@ -89,7 +93,7 @@ class FakeBigQuery:
 
     def _answer(self, method: str, make: Callable[[], Mapping[str, Any]]) -> Reply:
         if method in self.faults:
-            raise _Error(*self.faults[method])
+            raise _Error(*(self.faults.pop if self.passing else self.faults.__getitem__)(method))
         return _json(make())
 
     def _table(self) -> dict[str, Any]:
@@ -182,10 +186,20 @@ def _json(content: Mapping[str, Any], status: int = 200) -> Reply:
     return Reply(status, json.dumps(content).encode(), {"Content-Type": "application/json; charset=UTF-8"})
 
 
-@contextlib.contextmanager
-def fake_bigquery() -> Iterator[FakeBigQuery]:
-    """A running fake with an empty table, until the block ends."""
-    fake = FakeBigQuery()
-    with protocol_server(fake.reply) as server:
-        fake.url = server.url
-        yield fake
+@pytest.fixture(scope="session")
+def bigquery_host() -> Iterator[Callable[[], FakeBigQuery]]:
+    """A running server: each call makes it a fake with an empty table."""
+    fakes: list[FakeBigQuery] = []
+    with protocol_server(lambda request: fakes[-1].reply(request)) as server:
+
+        def fresh() -> FakeBigQuery:
+            fakes[:] = [FakeBigQuery(url=server.url)]
+            return fakes[-1]
+
+        yield fresh
+
+
+@pytest.fixture
+def bigquery(bigquery_host: Callable[[], FakeBigQuery]) -> FakeBigQuery:
+    """A fake with an empty table."""
+    return bigquery_host()
