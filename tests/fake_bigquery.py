@@ -1,8 +1,8 @@
 """A fake of BigQuery at the level of its REST protocol, which the real client talks to over HTTP.
 
-It is no BigQuery: rows lie in memory, only the statements that we send are understood (``fake_bigquery_rows``), and what a query
-scans is ``value_bytes`` for each value of the columns that it names in the partitions that it does not prune. Bodies of answers and
-errors, paging, jobs and dry runs have the shape of Google's API v2.
+It is no BigQuery: rows lie in memory, only the statements that we send are understood (``fake_bigquery_rows``), and what a
+query scans is ``value_bytes`` for each value of the columns that it names in the partitions that it does not prune. Bodies of
+answers and errors, paging, jobs and dry runs have the shape of Google's API v2.
 """
 
 import json
@@ -190,7 +190,11 @@ def _json(content: Mapping[str, Any], status: int = 200) -> Reply:
 def bigquery_host() -> Iterator[Callable[[], FakeBigQuery]]:
     """A running server: each call makes it a fake with an empty table."""
     fakes: list[FakeBigQuery] = []
-    with protocol_server(lambda request: fakes[-1].reply(request)) as server:
+
+    def reply(request: Request) -> Reply:
+        return fakes[-1].reply(request)
+
+    with protocol_server(reply) as server:
 
         def fresh() -> FakeBigQuery:
             fakes[:] = [FakeBigQuery(url=server.url)]

@@ -1,6 +1,7 @@
-"""A fake of BigQuery's Storage Read API: a local gRPC server of its protocol that the real client talks to over its own transport.
+"""A fake of BigQuery's Storage Read API: a local gRPC server of its protocol.
 
-It serves the answers of the jobs of a ``FakeBigQuery`` as Arrow batches, over as many streams as are asked for.
+The real client talks to it over its own transport. It serves the answers of the jobs of a ``FakeBigQuery`` as Arrow batches,
+over as many streams as are asked for.
 """
 
 import concurrent.futures

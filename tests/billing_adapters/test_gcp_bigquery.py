@@ -37,11 +37,11 @@ def all_of(source: GcpTableBill, *costs: str) -> pa.Table:
     return pa.concat_tables([lines_of(source, delivery, *costs) for delivery in source.discover()])
 
 
-def by_hour(lines: pa.Table, *, node: str = NODE_KEY, credits: bool = False) -> dict[int, Decimal]:
+def by_hour(lines: pa.Table, *, node: str = NODE_KEY, net: bool = False) -> dict[int, Decimal]:
     """What the node's usage costs by the hour of the day; with its credits where asked."""
     found: dict[int, Decimal] = {}
     for line in lines.to_pylist():
-        if line["node_key"] == node and not line["scope_rule"] and (credits or line["charge_category"] != "Credit"):
+        if line["node_key"] == node and not line["scope_rule"] and (net or line["charge_category"] != "Credit"):
             hour = line["charge_period_start"].hour
             found[hour] = found.get(hour, Decimal(0)) + line["cost_nanos"] * NANO
     return found
@@ -68,7 +68,7 @@ def test_a_later_correction_is_read_with_its_own_day_of_loading(bigquery: FakeBi
     handmade(bigquery, date(2026, 10, 14))
     late = all_of(source_of(bigquery))
     assert by_hour(late, node=HANDMADE) == {0: Decimal("3.673385"), 1: Decimal("3.239477"), 2: Decimal("1.836693")}
-    assert by_hour(late, node=HANDMADE, credits=True) == {0: Decimal("3.673385"), 1: Decimal("3.165530"), 2: Decimal("1.653024")}
+    assert by_hour(late, node=HANDMADE, net=True) == {0: Decimal("3.673385"), 1: Decimal("3.165530"), 2: Decimal("1.653024")}
     costs = [line["cost_nanos"] * NANO for line in late.to_pylist() if line["charge_category"] != "Credit"]
     assert sum(costs) == Decimal("9.481567")
 
