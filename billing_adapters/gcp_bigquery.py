@@ -19,6 +19,7 @@ from billing_adapters.gcp_rows import flat_batch
 from billing_adapters.gcp_statements import all_since, loaded_on, rows, states, table_of
 from billing_adapters.gcp_warehouse import BigQuery
 from billing_adapters.lines import Origin
+from billing_adapters.parsed import NO_ROW
 from billing_adapters.row_batches import RowBatch
 
 _INSTANT = timedelta(microseconds=1)
@@ -48,7 +49,8 @@ class GcpTableBill:
         day, watermark = date.fromisoformat(detail["loaded"]), datetime.fromisoformat(detail["watermark"])
         job = self._bigquery.query(statement, loaded_on(day, self._options.since, watermark))
         name, count = delivery.files[0], int(detail["rows"])
-        return gcp_lines(lambda: self._rows(name, job, count), Origin(self._options, delivery.delivery_id))
+        lines = gcp_lines(lambda: self._rows(name, job, count), Origin(self._options, delivery.delivery_id))
+        return map(_without_row, lines)
 
     def format_of(self, delivery: Delivery) -> str:
         """See ``base.TellsFormat``."""
@@ -88,3 +90,9 @@ class GcpTableBill:
         if read != count:
             problem = f"{count} rows were there, and {read} were read: the table changed while it was read"
             raise AdapterError(problem, file=name, remedy="Run again.")
+
+
+def _without_row(lines: pa.Table) -> pa.Table:
+    """The same lines, whose place among others is chance: BigQuery answers in no order."""
+    place = lines.schema.get_field_index("source_row")
+    return lines.set_column(place, lines.schema.field(place), pa.repeat(NO_ROW, len(lines)).cast(pa.int64()))

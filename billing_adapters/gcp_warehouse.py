@@ -31,6 +31,9 @@ _REQUEST_SECONDS = 60.0
 _QUERY_SECONDS = 900.0
 _STREAMS, _QUEUED_BATCHES = 2, 4
 _BATCH_ROWS = 1 << 17
+_LEAST_BILLED_BYTES = 10 << 20
+"""What BigQuery bills for the smallest query."""
+
 _PAGE_ROWS = 5_000
 """Rows in one answer of REST; an answer that has no more is never read by the Storage Read API."""
 
@@ -152,7 +155,8 @@ class BigQuery:
         return not endpoint or f".{host_of(endpoint)}".endswith(".googleapis.com")
 
     def _over_limit(self, statement: str, span: Span) -> AdapterError:
-        needed, left = self.estimate_bytes(statement, span), max(0, self.limit_bytes - self.billed_bytes)
+        needed = max(_LEAST_BILLED_BYTES, self.estimate_bytes(statement, span))
+        left = max(0, self.limit_bytes - self.billed_bytes)
         spent = f", of which {gib(left)} are left after the queries before" if self.billed_bytes else ""
         problem = f"the query would bill {gib(needed)}, and billing.max_bytes_billed allows {gib(self.limit_bytes)} a run{spent}"
         remedy = "Raise billing.max_bytes_billed, or set a later `start`; what was read before is kept."
