@@ -117,7 +117,7 @@ class BigQuery:
         """Batches as they come: by the Storage Read API, or by the slower REST where that is not there or not allowed."""
         if self._storage is None and self._is_google():
             with self._explaining():
-                self._storage = bigquery_storage.BigQueryReadClient()
+                self._storage = bigquery_storage.BigQueryReadClient()  # type: ignore[no-untyped-call]
         with self._explaining():
             stream = self._arrow(job, self._storage)
             try:

@@ -89,11 +89,11 @@ def _delivery(name: str, where: str, bills: Sequence[Bill]) -> Check:
 
 def _scan(name: str, where: str, bills: Sequence[Bill]) -> list[Check]:
     """What a first run is billed for scanning; nothing where the bill lies in no warehouse."""
-    source = bills[0].source if bills else None
-    if not isinstance(source, EstimatesScan):
+    sources = [bill.source for bill in bills[:1] if isinstance(bill.source, EstimatesScan)]
+    if not sources:
         return []
     try:
-        scanned, limit = source.first_run_bytes()
+        scanned, limit = sources[0].first_run_bytes()
     except ChargebackError as error:
         return [failed(f"bill scan {name}", where, error)]
     told = f"a first run scans {gib(scanned)}, limit {gib(limit)}"

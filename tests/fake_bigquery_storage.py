@@ -119,6 +119,6 @@ def fake_storage(fake: FakeBigQuery) -> Iterator[FakeStorage]:
         server.start()
         with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
             transport = BigQueryReadGrpcTransport(channel=channel)
-            storage.client = bigquery_storage.BigQueryReadClient(transport=transport)
+            storage.client = bigquery_storage.BigQueryReadClient(transport=transport)  # type: ignore[no-untyped-call]
             yield storage
         server.stop(None).wait()

@@ -135,9 +135,7 @@ def test_the_limit_is_of_a_run_and_refused_with_estimate_limit_and_setting(bigqu
     sixth, fifth = source.discover()
     assert by_hour(lines_of(source, sixth)) == {1: Decimal(1)}
     assert [sent.maximum_bytes_billed for sent in bigquery.sent] == [limit, LEAST_BILLED_BYTES]
-    with pytest.raises(
-        AdapterError, match=r"0\.000 GiB.*billing\.max_bytes_billed allows 0\.020 GiB.*0\.000 GiB are left.*Raise"
-    ):
+    with pytest.raises(AdapterError, match=r"bill 0\.010 GiB.*allows 0\.020 GiB.*0\.000 GiB are left.*Raise billing\.max_bytes"):
         lines_of(source, fifth)
     assert len(bigquery.read) == 1
     bigquery.value_bytes = 1 << 30
