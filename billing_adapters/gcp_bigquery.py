@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from allocation.errors import AdapterError
 from billing_adapters.base import BillOptions, Delivery, ensure_sayable
+from billing_adapters.files import ensure_no_secret
 from billing_adapters.gcp_columns import METRICS, check_header
 from billing_adapters.gcp_lines import gcp_lines
 from billing_adapters.gcp_rows import flat_batch
@@ -31,6 +32,7 @@ class GcpTableBill:
     def __init__(self, options: BillOptions, storage: Any = None) -> None:  # noqa: ANN401 - the SDK has no types
         """``storage`` is the client that batches are read with; see ``gcp_warehouse.BigQuery``."""
         ensure_sayable("gcp", options, METRICS)
+        ensure_no_secret(options.endpoint_url or "", "billing.endpoint_url")
         self._options = options
         self._table = table_of(options.path)
         self._bigquery = BigQuery(self._table, options, storage)

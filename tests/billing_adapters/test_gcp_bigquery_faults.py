@@ -156,6 +156,12 @@ def test_credentials_are_for_google_alone(bigquery: FakeBigQuery, monkeypatch: p
         GcpTableBill(BillOptions("bill", PATH)).discover()
 
 
+def test_a_secret_in_the_address_is_not_shown() -> None:
+    with pytest.raises(AdapterError, match=r"billing\.endpoint_url holds a token or a password") as error:
+        GcpTableBill(BillOptions("bill", PATH, endpoint_url="http://someone:pass-word@127.0.0.1"))
+    assert "pass-word" not in str(error.value)
+
+
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("google.cloud.bigquery")
     monkeypatch.setitem(sys.modules, "google.cloud.bigquery", None)

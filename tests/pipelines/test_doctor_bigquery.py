@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from pydantic import ValidationError
 
+from pipelines.billing_entries import BillingEntry
 from pipelines.doctor import Status, diagnose, exit_code
 from pipelines.settings import load_settings
 from tests.billing_adapters.detailed_rows import used
@@ -60,3 +62,10 @@ def test_a_limit_that_even_the_look_around_passes(tmp_path: Path, bigquery: Fake
     told = checks(tmp_path, bigquery, max_bytes_billed="1MiB")
     assert told["bill google"][0] is Status.FAIL
     assert "billing.max_bytes_billed allows 0.001 GiB a run" in told["bill google"][1]
+
+
+@pytest.mark.parametrize("setting", [{"query_project": "finops-jobs"}, {"max_bytes_billed": "1GiB"}])
+def test_who_pays_a_query_is_said_of_a_table_alone(setting: dict[str, str]) -> None:
+    assert BillingEntry(kind="gcp", path=PATH, **setting).path == PATH
+    with pytest.raises(ValidationError, match=rf"`{next(iter(setting))}` belongs to a path bigquery://"):
+        BillingEntry(kind="gcp", path="gs://example-bucket/bills", **setting)
