@@ -43,7 +43,16 @@ def as_google(row: dict[str, str]) -> list[dict[str, Any]]:
         return [used(start, cost, name=node, sku=egress, usage=_usage("bytes", "gibibyte"))]
     if row["SkuId"] == "VOLUME-GP3":
         disk = {"id": "D973-5D65-BAB2", "description": "Storage PD Capacity"}
-        return [used(start, cost, sku=disk, usage=_usage("byte-seconds", "gibibyte month"), resource={"name": "pvc-1"})]
+        return [
+            used(
+                start,
+                cost,
+                sku=disk,
+                usage=_usage("byte-seconds", "gibibyte month"),
+                resource={"name": "pvc-1"},
+                system_labels=[],
+            )
+        ]
     if row["ChargeCategory"] == "Tax":
         return [used(start, cost, sku={"id": "", "description": "Tax"}, cost_type="tax", resource=None)]
     if row["ChargeCategory"] == "Purchase":
