@@ -112,6 +112,25 @@ class TellsFormat(Protocol):
         ...
 
 
+@runtime_checkable
+class EstimatesScan(Protocol):
+    """A source whose reading is paid by what it scans."""
+
+    def first_run_bytes(self) -> tuple[int, int]:
+        """What a run that knows no delivery yet would scan, and what one run may scan at most, in bytes."""
+        ...
+
+
+def gib(size_bytes: int) -> str:
+    """A size for people.
+
+    >>> gib(3 << 29), gib(5 << 20)
+    ('1.5 GiB', '0.005 GiB')
+    """
+    size = size_bytes / (1 << 30)
+    return f"{size:.1f} GiB" if size >= 1 else f"{size:.3f} GiB"
+
+
 def ensure_sayable(kind: str, options: BillOptions, sayable: Sequence[str]) -> None:
     """Refuses a cost metric that the format cannot say, naming those it can."""
     for cost in options.costs:

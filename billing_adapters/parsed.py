@@ -22,6 +22,8 @@ _OF_LINE = tuple(c for c in LINE_ITEMS.columns if c.name not in _MONEY)
 _ID_HASH, _CONTENT_HASH = "id_hash", "content_hash"
 LINE_NUMBER = "line_number"
 """The place of a line among all of its delivery, from 0."""
+NO_ROW = 0
+"""The ``source_row`` of lines of a place that keeps its rows in no order: they stand by their ids."""
 ORDINALS = pa.schema([pa.field(LINE_NUMBER, pa.int64(), False), pa.field("ordinal", pa.int64(), False)])
 """The lines whose ordinal is not 1."""
 

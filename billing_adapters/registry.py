@@ -15,10 +15,15 @@ _KINDS = {
 }
 
 
+_KINDS_BY_SCHEME = {("gcp", "bigquery"): ("billing_adapters.gcp_bigquery", "GcpTableBill")}
+"""Adapters of a kind that lies in no folder or bucket, by the start of the path."""
+
+
 def load_bill_source(kind: str, options: BillOptions) -> BillSource:
     """The source of that kind, or a ``SettingsError`` that names the kinds there are."""
     if kind not in _KINDS:
         raise SettingsError(f"unknown kind of bill {kind!r}; {nearest(kind, _KINDS)}")
-    module, name = _KINDS[kind]
+    scheme = options.path.partition("://")[0]
+    module, name = _KINDS_BY_SCHEME.get((kind, scheme), _KINDS[kind])
     source: BillSource = getattr(import_module(module), name)(options)
     return source

@@ -21,6 +21,7 @@ RATE_CARD = "rate-card"
 
 
 _OF_ONE_KIND = {"query_project": GOOGLE, "max_bytes_billed": GOOGLE, "include_promotions": GOOGLE, "date_order": AZURE}
+_OF_BIGQUERY = ("query_project", "max_bytes_billed")
 _DECIDING = ("include_promotions", "date_order")
 """Settings of one kind that decide what its lines say."""
 
@@ -107,6 +108,9 @@ class BillingEntry(_Section):
         for name, kind in _OF_ONE_KIND.items():
             if name in self.model_fields_set and self.kind != kind:
                 raise ValueError(f"`{name}` belongs to the kind {kind}")
+        alien = [name for name in _OF_BIGQUERY if name in self.model_fields_set and not self.path.startswith("bigquery://")]
+        if alien:
+            raise ValueError(f"`{alien[0]}` belongs to a path bigquery://PROJECT.DATASET.TABLE")
         ids = [block.id.lower() for block in self.capacity_blocks]
         if len(set(ids)) < len(ids):
             raise ValueError("`capacity_blocks` names a block twice")

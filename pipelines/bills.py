@@ -14,7 +14,7 @@ from allocation.money import NO_RESIDUE, sum_nanos
 from allocation.schemas import LINE_ITEMS, TIME
 from allocation.spread import NEGATION
 from billing_adapters.base import BillOptions, BillSource, CapacityBlock, Delivery, Identity, Warehouse
-from billing_adapters.parsed import LINE_NUMBER, Ordinals, line_items
+from billing_adapters.parsed import LINE_NUMBER, NO_ROW, Ordinals, line_items
 from billing_adapters.rate_files import RateCardBill
 from billing_adapters.registry import load_bill_source
 from pipelines.billing_entries import BillingEntry, CapacityBlockEntry
@@ -130,12 +130,19 @@ def keep(bill: Bill, store: TableStore) -> None:
 
 
 def kept_delivery(store: TableStore, key: str, costs: Sequence[str], first: pa.Scalar, until: pa.Scalar) -> pa.Table | None:
-    """The kept lines that touch ``[first, until)``, in the delivery's order; None where the delivery was never parsed."""
+    """The kept lines that touch ``[first, until)``, in the delivery's order; None where the delivery was never parsed.
+
+    Those of a place that keeps no order (``NO_ROW``) stand by their ids.
+    """
     kept = store.read_bill(key, first, until)
     if kept is None:
         return None
     lines, ordinals = kept
-    return line_items(lines.sort_by(LINE_NUMBER), ordinals, costs, source="store") if len(lines) else LINE_ITEMS.empty()
+    if not len(lines):
+        return LINE_ITEMS.empty()
+    table = line_items(lines.sort_by(LINE_NUMBER), ordinals, costs, source="store")
+    ordered = pc.max(table["source_row"]).as_py() != NO_ROW
+    return table if ordered else table.sort_by([("cost_metric", "ascending"), ("line_item_id", "ascending")])
 
 
 def _with_distinct_ids(lines: pa.Table) -> pa.Table:

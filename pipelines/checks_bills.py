@@ -16,7 +16,7 @@ from allocation.errors import ChargebackError
 from allocation.hours import LONGEST_WHOLE_MS
 from allocation.schemas import LINE_ITEMS, TIME
 from allocation.times import DAY_MS, milliseconds
-from billing_adapters.base import TellsFormat
+from billing_adapters.base import EstimatesScan, TellsFormat, gib
 from pipelines.bills import Bill, discover, kept_delivery, options_of
 from pipelines.cards import cards_of, summaries_of
 from pipelines.checks import Check, Status, count, failed
@@ -55,7 +55,7 @@ def check_bill(settings: Settings, number: int, today: date, store: TableStore |
         return [failed(f"bill {name}", where, error)], None
     if cards_of(bills):
         return _card(name, where, bills)
-    checks = [_delivery(name, where, bills)]
+    checks = [_delivery(name, where, bills), *_scan(name, where, bills)]
     try:
         days = _days(bills, today, store)
     except ChargebackError as error:
@@ -87,8 +87,28 @@ def _delivery(name: str, where: str, bills: Sequence[Bill]) -> Check:
     return Check(f"bill {name}", Status.OK, f"{what} ({newest.delivery_id[:12]}){told}", where)
 
 
+def _scan(name: str, where: str, bills: Sequence[Bill]) -> list[Check]:
+    """What a first run is billed for scanning; nothing where the bill lies in no warehouse."""
+    sources = [bill.source for bill in bills[:1] if isinstance(bill.source, EstimatesScan)]
+    if not sources:
+        return []
+    try:
+        scanned, limit = sources[0].first_run_bytes()
+    except ChargebackError as error:
+        return [failed(f"bill scan {name}", where, error)]
+    told = f"a first run scans {gib(scanned)}, limit {gib(limit)}"
+    if scanned <= limit:
+        return [Check(f"bill scan {name}", Status.OK, told, where)]
+    todo = "Raise billing.max_bytes_billed, or set a later `start`."
+    return [Check(f"bill scan {name}", Status.WARN, told, where, todo)]
+
+
 def _newest_first(bills: Sequence[Bill]) -> list[Bill]:
-    return sorted(bills, key=lambda bill: bill.delivery.billing_period or date.max, reverse=True)
+    def newest(bill: Bill) -> date:
+        days = bill.delivery.days
+        return bill.delivery.billing_period or (days[1] if days else date.max)
+
+    return sorted(bills, key=newest, reverse=True)
 
 
 def _days(bills: Sequence[Bill], today: date, store: TableStore | None) -> BillDays:

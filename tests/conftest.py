@@ -6,9 +6,10 @@ from collections.abc import Generator
 import pytest
 from hypothesis import settings
 
+from tests.fake_bigquery import bigquery, bigquery_host
 from tests.object_stores import azure_blobs, azurite, gcs, gcs_server
 
-__all__ = ["azure_blobs", "azurite", "gcs", "gcs_server"]
+__all__ = ["azure_blobs", "azurite", "bigquery", "bigquery_host", "gcs", "gcs_server"]
 
 settings.register_profile("dev", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)

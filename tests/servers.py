@@ -147,6 +147,7 @@ class Request:
     path: str
     params: Sequence[tuple[str, str]]
     headers: dict[str, str]
+    body: str = ""
 
     def param(self, name: str) -> str:
         """The first parameter of that name, or nothing."""
@@ -183,7 +184,7 @@ def protocol_server(answer: Callable[[Request], Answer], certificate: Path | Non
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
             params = parse_qsl(parts.query) + parse_qsl(body)
             headers = {name.lower(): value for name, value in self.headers.items()}
-            request = Request(self.command, parts.path, params, headers)
+            request = Request(self.command, parts.path, params, headers, body)
             requests.append(request)
             said = answer(request)
             self.send_response(said.status)

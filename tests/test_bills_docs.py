@@ -15,11 +15,14 @@ from billing_adapters.azure_columns import ensure_readable as ensure_azure
 from billing_adapters.azure_columns import one_word
 from billing_adapters.azure_costs import ensure_dataset
 from billing_adapters.base import BillOptions
+from billing_adapters.gcp_statements import table_of
 from billing_adapters.rate_files import RateCardBill
 from pipelines.billing_entries import BillingEntry
 
 FOLDER = Path(__file__).parents[1] / "docs" / "bills"
-PAGES = ["README.md", "aws-cur.md", "aws-cur2.md", "aws-split-cost.md", "azure.md", "focus.md", "rate-card.md"]
+PAGES = [
+    "README.md", "aws-cur.md", "aws-cur2.md", "aws-split-cost.md", "azure.md", "focus.md", "gcp.md", "gcp-bigquery.md", "rate-card.md",
+]  # fmt: skip
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -61,6 +64,17 @@ def test_the_rate_card_of_the_page_is_read_and_costs_what_the_page_says(tmp_path
         found[name] = {c.part: int(c.hourly(np.array([to_ms(hour)]), c.nanos)[0]) for c in charges}
     assert sum(found["card.csv"].values()) == 10_545_523_805
     assert found["card.yaml"] == {**found["card.csv"], "rate": 12_500_000_000}
+
+
+def test_the_table_of_the_page_of_bigquery_is_accepted_and_its_roles_are_those_that_errors_name() -> None:
+    (settings,) = (yaml.safe_load(block) for block in blocks("gcp-bigquery.md", "yaml"))
+    entry = BillingEntry(**settings["billing"][0])
+    assert (entry.kind, entry.max_bytes_billed) == ("gcp", BillingEntry.model_fields["max_bytes_billed"].default)
+    table = table_of(entry.path)
+    roles = {f"roles/bigquery.{name}" for name in ("jobUser", "readSessionUser", "dataViewer")}
+    granted = "".join(blocks("gcp-bigquery.md", "sh") + blocks("gcp-bigquery.md", "sql"))
+    assert set(re.findall(r"roles/[\w.]+", granted)) == roles
+    assert f"{table.project}.{table.dataset}" in granted
 
 
 def test_the_export_that_the_page_makes_has_every_column_that_is_read() -> None:
