@@ -14,6 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from allocation.chargeback import rows_of
 from allocation.errors import ChargebackError
 from allocation.money import decimal_to_nanos
 from allocation.node_keys import node_keys
@@ -142,24 +143,15 @@ def parts_of(walk: Walk, kept: Kept, day: Day, keys: set[PartKey], changed: Sequ
         of_day[key[:2]] = of_day.get(key[:2], 0) + sum(decimal_to_nanos(r["cost"]) for r in rows)
     lines = {(r["line_item_id"], r["cost_metric"]): r for r in _lines_of(walk, kept, {key[:2] for key in keys})}
     expected = {(f.node_key, f.start_ms, f.end_ms): f.expected_ms for f in frames.itertuples(index=False)}
+    begins, ends = rows_of(wanted, day.scope.lines, usage)
+    first, last = (dict(zip(wanted.index, told.tolist(), strict=True)) for told in (begins, ends))
     found = {}
     for key, n in place.items():
         p = parts.iloc[n]
         frame = (str(p.node_key), int(p.start_ms), int(p.end_ms))
-        nanos, mine = int(p.nanos), _frame_of(usage, frame)
+        nanos, mine = int(p.nanos), usage.take(pa.array(np.arange(first[n], last[n])))
         found[key] = Part(lines[key[:2]], frame, int(expected[frame]), nanos, mine, stored[key], of_day[key[:2]], book)
     return found
-
-
-def _frame_of(usage: pa.Table, frame: tuple[str, int, int]) -> pa.Table:
-    mine = pc.and_(
-        pc.equal(usage["node_key"], frame[0]),
-        pc.and_(
-            pc.equal(usage["period_start"].cast(pa.int64()), frame[1] * 1000),
-            pc.equal(usage["period_end"].cast(pa.int64()), frame[2] * 1000),
-        ),
-    )
-    return usage.filter(mine)
 
 
 def _samples_of(walk: Walk, kept: Kept, nodes: pd.DataFrame, keys: set[str]) -> pa.Table:
