@@ -1,4 +1,4 @@
-"""A price list of our own behind a gRPC server that speaks the protocol of Google's Cloud Catalog; the real client talks to it."""
+"""A price list of our own behind a gRPC server that speaks the Cloud Catalog's protocol; the real client talks to it."""
 
 from collections.abc import Iterator
 from concurrent import futures
