@@ -21,8 +21,8 @@ GPU, CORE, RAM = "Nvidia Tesla A100 GPU", "A2 Instance Core", "A2 Instance Ram"
 
 def price(name: str, nanos: int, since: datetime = SINCE, **more: object) -> dict[str, object]:
     group, unit = ("RAM", "GiBy.h") if name.endswith("Ram") else ("CPU", "h")
-    told = {
-        "sku_id": name[:12],
+    told: dict[str, object] = {
+        "sku_id": name.replace(" ", "-"),
         "description": f"{name} running in Americas",
         "resource_family": "Compute",
         "resource_group": group,
