@@ -49,6 +49,10 @@ class Policy:
         text = json.dumps(told, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
+    def chooses(self, choice: int) -> bool:
+        """Whether any machine's share can be this one (``BY_SKU``, ``FROM_LIST_PRICES``)."""
+        return choice in (self.gpu_share_ppb, *(share for _, share in self.gpu_shares))
+
     def share_of(self, instance_type: object) -> int:
         """The GPUs' part of the price of a machine of this type: by its name, else the first pattern that fits.
 

@@ -8,6 +8,7 @@ import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from hashlib import sha256
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -152,10 +153,14 @@ class MachinePrices:
         self.prices = prices
         self._by_name: dict[tuple[str, str], dict[str, list[_Version]]] = {}
         self._units: dict[str, str] = {}
+        told = sha256(prices.currency.encode())
         for row in _parts_in(prices.table):
+            told.update(repr(row).encode())
             skus = self._by_name.setdefault((row.name, row.region), {})
             skus.setdefault(row.sku_id, []).append(_Version(row.from_ms, row.nanos))
             self._units[row.sku_id] = row.unit
+        self.price_id = told.hexdigest()[:32]
+        """A hash of all that can be asked here: the same after a fetch that told nothing new of it."""
 
     def of(self, machine: Machine, region: str) -> Sequence[MachinePrice]:
         """The machine's price from ever to never, one entry a version, in order of time.

@@ -19,7 +19,7 @@ from allocation.errors import ChargebackError
 from allocation.money import decimal_to_nanos
 from allocation.node_keys import node_keys
 from allocation.schemas import SAMPLES
-from allocation.scope import DayLines, day_lines, expected_ms
+from allocation.scope import DayLines, day_lines
 from allocation.times import DAY_MS, to_ms
 from allocation.trace import open_book
 from allocation.usage import measure
@@ -31,7 +31,7 @@ from pipelines.inventory import catalogue, nodes_frame, pods_frame, with_billed_
 from pipelines.overruled import overruled
 from pipelines.samples import node_models
 from pipelines.settings import day_start
-from pipelines.stages import Walk
+from pipelines.stages import Walk, periods_of
 from pipelines.storage import Partition
 
 
@@ -92,7 +92,7 @@ def open_kept(walk: Walk, kept: Kept) -> Day:
     of_cards = kept_card_lines(walk.settings, deliveries if isinstance(deliveries, list) else [], everywhere, kept.partition.day)
     lines = pa.concat_tables([overruled(walk.settings, lines).lines, of_cards])
     scope = day_lines(lines, everywhere, to_ms(start), to_ms(start) + DAY_MS, unattributed=policy.unattributed)
-    nodes = with_billed_types(nodes, scope.lines, catalogue(walk.settings.instance_types))
+    nodes = with_billed_types(everywhere[kept.cluster], scope.lines, catalogue(walk.settings.instance_types))
     return Day(scope, nodes, pods_frame(kept_table(walk, kept, "pods")))
 
 
@@ -131,7 +131,7 @@ def parts_of(walk: Walk, kept: Kept, day: Day, keys: set[PartKey], changed: Sequ
             f"{inputs.since(changed)}run the day again"
         )
     wanted = parts.iloc[sorted(place.values())]
-    frames = expected_ms(parts, day.scope.lines, day.nodes).merge(
+    frames = periods_of(walk, parts, day.scope, day.nodes, kept.partition.day)[0].merge(
         wanted[["node_key", "start_ms", "end_ms"]].drop_duplicates(), on=["node_key", "start_ms", "end_ms"]
     )
     samples, policy = _samples_of(walk, kept, day.nodes, set(frames.node_key)), walk.policy
