@@ -103,7 +103,7 @@ def dated(prices: PriceList, day: date) -> Iterator[Finding]:
 def before_known(count: int, what: str, day: date) -> Finding:
     """A finding where the first known prices stand for an earlier time."""
     evidence = f"{count} {what} lie before the first price that the list knows; that price stands for them"
-    return Finding(Code.LIST_PRICES_NOT_OF_THE_DAY, Severity.INFO, SUBJECT, evidence, _period(day), count)
+    return Finding(Code.LIST_PRICES_NOT_OF_THE_DAY, Severity.WARNING, SUBJECT, evidence, _period(day), count)
 
 
 def _period(day: date) -> tuple[datetime, datetime]:
