@@ -13,7 +13,7 @@ import pyarrow as pa
 from allocation.errors import AdapterError, MissingExtraError, SourceUnavailableError
 from allocation.money import LARGEST_NANOS
 from billing_adapters.base import PriceOptions
-from billing_adapters.gcp_price_cache import SKUS
+from billing_adapters.gcp_price_cache import COMPUTE_ENGINE, SKUS
 
 try:
     import grpc
@@ -27,8 +27,6 @@ try:
 except ImportError as error:
     raise MissingExtraError("google-cloud-billing", "gcp") from error
 
-COMPUTE_ENGINE = "6F81-5844-456A"
-"""The service's id."""
 PAGE_SIZE = 5000
 SETTING = "prices"
 _REMEDY = {

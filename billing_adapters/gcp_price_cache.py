@@ -21,6 +21,8 @@ import pyarrow.parquet as pq
 from allocation.errors import AdapterError, SourceUnavailableError
 from billing_adapters.base import PriceOptions
 
+COMPUTE_ENGINE = "6F81-5844-456A"
+"""The service that has these prices."""
 SKUS = pa.schema(
     [
         ("sku_id", pa.string()),
