@@ -46,6 +46,9 @@ _OF_USAGE = (
     "coverage",
     "basis",
 )
+_SIDES = pa.array(["gpu", "host"])
+_HOST_SIDE = 1
+_BOTH_SIDES = -1
 _COSTS = ("used_cost", "overhead_cost", "idle_cost", "cost")
 _MEASURES = ("used_gib_seconds", "overhead_gib_seconds", "idle_gib_seconds")
 
@@ -85,7 +88,7 @@ def charge(
         cluster: the cluster's name, for rules that ask for it.
         served: what model servers counted; without it no row is split over models.
     """
-    first, last = _frames_of(parts, usage)
+    first, last = rows_of(parts, lines, usage)
     part, row, nanos = apportion(parts.nanos.to_numpy(np.int64), first, last, usage)
     start, end = (parts[name].to_numpy(np.int64)[part] for name in ("start_ms", "end_ms"))
     holders, number = _holders(usage.take(pa.array(row)), start, end, cluster)
@@ -116,20 +119,32 @@ def _figures(of_usage: pa.Table, split: Divided) -> dict[str, pa.Array]:
     return columns
 
 
-def _frames_of(parts: pd.DataFrame, usage: pa.Table) -> tuple[Int64, Int64]:
-    """First and last row of each part's frame in ``usage``."""
-    keys = pd.DataFrame(
-        {
-            "node_key": usage["node_key"].to_pandas(),
-            "start_ms": milliseconds(usage["period_start"]),
-            "end_ms": milliseconds(usage["period_end"]),
-        }
-    )
-    number = keys.groupby(["node_key", "start_ms", "end_ms"], sort=False).ngroup().to_numpy()
+def rows_of(parts: pd.DataFrame, lines: pa.Table, usage: pa.Table) -> tuple[Int64, Int64]:
+    """First row, and one past the last, of ``usage`` that each part of a line is divided over; arguments as of ``charge``.
+
+    That is its machine's and period's frame. Where the frame tells parts of a machine apart (``for_part``), a line of cores or
+    memory takes the host's rows, any other one those of the GPUs (R48).
+    """
+    columns = {"start_ms": milliseconds(usage["period_start"]), "end_ms": milliseconds(usage["period_end"])}
+    keys = pd.DataFrame({"node_key": usage["node_key"].to_pandas(), **columns})
+    keys["side"] = pc.fill_null(pc.index_in(usage["for_part"], _SIDES), _BOTH_SIDES).to_numpy()
+    number = keys.groupby(list(keys.columns), sort=False).ngroup().to_numpy()
     begins = np.flatnonzero(np.diff(number, prepend=-1)) if len(number) else np.empty(0, np.int64)
     frames = keys.iloc[begins].assign(first=begins, last=np.append(begins[1:], len(number)) if len(begins) else begins)
-    joined = parts.merge(frames, on=["node_key", "start_ms", "end_ms"], how="left")
+    wanted = parts[["node_key", "start_ms", "end_ms"]].assign(
+        part=np.arange(len(parts)), own=np.where(_of_host(parts, lines), _HOST_SIDE, 1 - _HOST_SIDE)
+    )
+    joined = wanted.merge(frames, on=["node_key", "start_ms", "end_ms"], how="left")
+    other = (joined.side != _BOTH_SIDES) & joined.side.notna() & (joined.side != joined.own)
+    joined = joined[~other].sort_values("part")
     return joined["first"].to_numpy(np.int64), joined["last"].to_numpy(np.int64)
+
+
+def _of_host(parts: pd.DataFrame, lines: pa.Table) -> npt.NDArray[np.bool_]:
+    """Whether each part is of a line for cores or memory."""
+    told = lines["machine_part"].take(pa.array(parts.line.to_numpy(np.int64)))
+    is_host: npt.NDArray[np.bool_] = pc.is_in(told, pa.array(["core", "memory"])).to_numpy(zero_copy_only=False)
+    return is_host
 
 
 def _holders(of_usage: pa.Table, start: Int64, end: Int64, cluster: str) -> tuple[pd.DataFrame, Int64]:

@@ -43,7 +43,7 @@ class SourceUnavailableError(ChargebackError):
     """A server or a bucket did not answer, or answered in part; trying again may help."""
 
     def __init__(self, url: str, problem: str, *, setting: str, remedy: str | None = None) -> None:
-        self.url, self.problem, self.setting = url, problem, setting
+        self.url, self.problem, self.setting, self.remedy = url, problem, setting, remedy
         super().__init__(_sentences(f"{url}: {problem} (setting: {setting})", remedy))
 
 

@@ -67,6 +67,8 @@ class Code(StrEnum):
     HOST_NOT_DIVIDED = "host_not_divided"
     UNUSED_RESERVATION = "unused_reservation"
     BILLED_TWICE = "billed_twice"
+    NO_LIST_PRICE = "no_list_price"
+    LIST_PRICES_NOT_OF_THE_DAY = "list_prices_not_of_the_day"
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,20 @@ StrandedPolicy = Literal["separate", "spread"]
 HostPolicy = Literal["separate", "by_requests"]
 UnattributedPolicy = Literal["out_of_scope", "spread"]
 WHOLE_PPB = 10**9
+BY_SKU = -1
+"""In place of a share: lines of GPUs go to the GPUs, lines of cores and memory to the host (R48)."""
+FROM_LIST_PRICES = -2
+"""In place of a share: what the GPUs are of the sum of the machine's list prices (R48); it is told frame by frame."""
 _SILENT: Mapping[str, object] = {"gpu_shares": (), "host": "separate", "unattributed": "out_of_scope"}
 """Choices that came after the first release, with the value that changes nothing: with it they are no part of ``policy_id``."""
 
 
 @dataclass(frozen=True)
 class Policy:
-    """See the configuration's ``policy`` section; durations in ms, memory in bytes, shares in parts of 10^9."""
+    """See the configuration's ``policy`` section; durations in ms, memory in bytes, shares in parts of 10^9.
+
+    A share is also ``BY_SKU`` or ``FROM_LIST_PRICES``.
+    """
 
     max_hold_ms: int = 120_000
     max_gap_ms: int = 900_000
@@ -42,9 +49,14 @@ class Policy:
         text = json.dumps(told, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def share_of(self, instance_type: object) -> int:
-        """The GPUs' part of the price of a machine of this type (parts of 10^9): by its name, else the first pattern that fits.
+    def chooses(self, choice: int) -> bool:
+        """Whether any machine's share can be this one (``BY_SKU``, ``FROM_LIST_PRICES``)."""
+        return choice in (self.gpu_share_ppb, *(share for _, share in self.gpu_shares))
 
+    def share_of(self, instance_type: object) -> int:
+        """The GPUs' part of the price of a machine of this type: by its name, else the first pattern that fits.
+
+        In parts of 10^9, or ``BY_SKU`` or ``FROM_LIST_PRICES``.
         Anything but a text is an unknown type, which only ``gpu_share_ppb`` speaks of.
         """
         if not isinstance(instance_type, str):

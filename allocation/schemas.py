@@ -278,6 +278,11 @@ USAGE = Table(
         _n("gpu_instance", TEXT, "MIG instance"),
         _n("mig_profile", TEXT, "MIG profile"),
         *_HOLDER,
+        _n(
+            "for_part",
+            TEXT,
+            "which lines the row divides: gpu (lines of GPUs and lines of no part), host (lines of cores and memory), null: all",
+        ),
         _c("gpu_ordinal", pa.int32(), "place of the GPU (or host) in the division of a line"),
         _c("device_ordinal", pa.int32(), "place of the instance in the division of its GPU"),
         _c("gpu_weight", BYTE_MS, "weight of the GPU (or host) in the division of a line"),

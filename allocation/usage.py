@@ -17,7 +17,7 @@ from allocation.held import held
 from allocation.host import by_requests
 from allocation.instant import ABSENT
 from allocation.noticed import notice
-from allocation.policy import Policy
+from allocation.policy import BY_SKU, FROM_LIST_PRICES, WHOLE_PPB, Policy
 from allocation.schemas import USAGE, conform
 from allocation.sweep import EVEN, HOLDER, PROPORTIONAL, SEPARATE, Choice
 from allocation.times import from_ms, time_column
@@ -28,6 +28,7 @@ BUCKETS = ("workload", "idle", "overhead", "stranded", "host", "unallocated")
 REASONS = (None, "gpu_without_metrics", "node_without_metrics", "unknown_time", "mig_partition", "gpu_share")
 BASES = ("exclusive", "measured", "estimated_requests", "estimated_even", "inferred", "none", "mig")
 _NONE, _MIG = 5, 6
+PARTS = (None, "gpu", "host")
 _POLICIES = {"proportional": PROPORTIONAL, "even": EVEN, "separate": SEPARATE, "holder": HOLDER}
 
 
@@ -52,7 +53,8 @@ def measure(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, periods:
         samples: table ``samples`` of the shard's nodes, read with a margin of ``max_gap`` on both sides.
         nodes: table ``nodes`` with ``from_ms``, ``until_ms``.
         pods: table ``pods``, one row a pod, with ``seen_ms``, ``started_ms``, ``ended_ms``, and what each asked for (``lives``).
-        periods: one row a frame: ``node_key``, ``start_ms``, ``end_ms``, ``expected_ms``, distinct.
+        periods: one row a frame: ``node_key``, ``start_ms``, ``end_ms``, ``expected_ms``, distinct; with ``gpu_share_ppb`` where
+            list prices tell it (-1: they do not).
         policy: the method's choices; with ``host: by_requests`` nodes and pods have the columns that ``host`` asks for.
     """
     known = held(samples, nodes, pods, sorted(set(periods.node_key)), policy)
@@ -66,7 +68,7 @@ def measure(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, periods:
     sweep_frames(runs, shard.topology, terms_of(policy), wanted, out)
     rows, notes = in_order(out), out.notes[: out.count[1]]
     findings = (*_findings(notes, periods, shard), *notice(known, periods, policy))
-    table = table_of(rows, periods, shard)
+    table = table_of(rows, periods, shard, _chosen(shard.machines, policy) == BY_SKU)
     if policy.host == "separate":
         return Measured(table, findings)
     table, told = by_requests(table, nodes, pods, periods, policy.max_hold_ms)
@@ -74,10 +76,21 @@ def measure(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, periods:
 
 
 def frames_of(periods: pd.DataFrame, machines: pd.DataFrame, policy: Policy) -> Int64:
-    """The frames as the kernel reads them (see ``sweep_frames``); ``periods`` has ``machine``, a row of ``machines``."""
-    share = np.array([policy.share_of(kind) for kind in machines.instance_type], np.int64)
+    """The frames as the kernel reads them (see ``sweep_frames``); ``periods`` has ``machine``, a row of ``machines``.
+
+    Where lines are told apart by their part, GPUs weigh K and the host weighs something: no line is divided over both.
+    """
+    share = _chosen(machines, policy)
     wanted = periods[["machine", "start_ms", "end_ms", "expected_ms"]].to_numpy(np.int64)
-    return np.column_stack((wanted, share[wanted[:, 0]]))
+    ppb = share[wanted[:, 0]]
+    listed = periods["gpu_share_ppb"].to_numpy(np.int64) if "gpu_share_ppb" in periods else np.full(len(ppb), -1)
+    ppb = np.where(ppb == FROM_LIST_PRICES, np.where(listed < 0, WHOLE_PPB, listed), np.where(ppb == BY_SKU, 1, ppb))
+    return np.column_stack((wanted, ppb))
+
+
+def _chosen(machines: pd.DataFrame, policy: Policy) -> Int64:
+    """The policy's choice for each machine (see ``Policy.share_of``)."""
+    return np.array([policy.share_of(kind) for kind in machines.instance_type], np.int64)
 
 
 def space(shard: Shard, wanted: Int64, policy: Policy) -> Output:
@@ -135,8 +148,19 @@ def _basis(rows: Int64, shard: Shard) -> pa.Array:
     return _words(BASES, basis)
 
 
-def table_of(rows: Int64, periods: pd.DataFrame, shard: Shard) -> pa.Table:
-    """Rows in order as the table ``usage``; ``periods`` has ``machine``, ``start_ms`` and ``end_ms`` of each frame."""
+def _for_part(rows: Int64, by_sku: npt.NDArray[np.bool_]) -> pa.Array:
+    """Which lines each row divides, ``by_sku`` being true for a row whose machine's lines are told apart by their part."""
+    of_host = rows[:, frame_rows.GPU_ORDINAL] == frame_rows.LAST_ORDINAL
+    apart = by_sku & (rows[:, frame_rows.REASON] != frame_rows.NODE_WITHOUT_METRICS)
+    return _words(PARTS, np.where(apart, 1 + of_host, 0))
+
+
+def table_of(rows: Int64, periods: pd.DataFrame, shard: Shard, by_sku: npt.NDArray[np.bool_] | None = None) -> pa.Table:
+    """Rows in order as the table ``usage``.
+
+    ``periods`` has ``machine``, ``start_ms`` and ``end_ms`` of each frame; ``by_sku`` says of each machine whether its lines are
+    told apart by the part that they pay for; None: of none.
+    """
     frame, gpu, device, holder = (rows[:, c] for c in (frame_rows.FRAME, frame_rows.GPU, frame_rows.DEVICE, frame_rows.HOLDER))
     machine = periods.machine.to_numpy(np.int64)[frame]
     expected = np.maximum(rows[:, frame_rows.EXPECTED], 1)
@@ -163,6 +187,7 @@ def table_of(rows: Int64, periods: pd.DataFrame, shard: Shard) -> pa.Table:
         "namespace": _names(shard.holders.namespace, holder),
         "pod": _names(shard.holders.pod, holder),
         "pod_uid": _names(shard.holders.pod_uid, holder),
+        "for_part": _for_part(rows, np.zeros(len(rows), np.bool_) if by_sku is None else by_sku[machine]),
         "gpu_ordinal": pa.array(rows[:, frame_rows.GPU_ORDINAL].astype(np.int32)),
         "device_ordinal": pa.array(rows[:, frame_rows.DEVICE_ORDINAL].astype(np.int32)),
         "gpu_weight": weight(frame_rows.GPU_WEIGHT),

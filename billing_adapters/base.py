@@ -49,12 +49,30 @@ class Warehouse:
 
 
 @dataclass(frozen=True)
+class PriceOptions:
+    """Where Google's list prices come from and are kept: see the configuration's ``prices`` section.
+
+    ``cache`` is a folder; a list older than ``max_age_ms`` at ``now`` is fetched again. ``patience_s``: how long a catalog that
+    does not answer is asked again.
+    """
+
+    cache: str
+    now: datetime
+    max_age_ms: int = 7 * 86_400_000
+    currency: str = "USD"
+    endpoint_url: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    patience_s: float = 10.0
+
+
+@dataclass(frozen=True)
 class BillOptions:
     """One billing entry of the configuration, as an adapter sees it.
 
     ``source_id`` names the entry in tables and messages; ``costs`` are the metrics to read, at least one; ``currency``, where
     given, refuses any other. ``since`` is the first day (UTC) of which anything is computed: a source that pays by what it
     scans leaves out what lies before. ``warehouse`` and ``include_promotions`` are Google's, ``date_order`` is Azure's.
+    ``prices``: where list prices are found that the bill itself does not tell.
     """
 
     source_id: str
@@ -69,6 +87,7 @@ class BillOptions:
     warehouse: Warehouse = Warehouse()
     include_promotions: bool = False
     date_order: DateOrder = "month_first"
+    prices: PriceOptions | None = None
 
 
 @dataclass(frozen=True)

@@ -138,15 +138,18 @@ class Rate(_Section):
     per: Per | None = None
     amount: Amount | None = None
     list_amount: Amount | None = Field(default=None, alias="list")
+    price: Literal["gcp-list"] | None = None
     parts: dict[str, Part] = Field(default_factory=dict)
     valid_from: MomentMs = Field(default=EVER_MS, alias="from")
     valid_until: MomentMs = Field(default=NEVER_MS, alias="until")
 
     @model_validator(mode="after")
     def _complete(self) -> "Rate":
-        if (self.amount is None) == (not self.parts):
+        if self.price is not None and (self.amount is not None or self.parts or self.per not in (None, "node-hour")):
+            raise ValueError(f"the rate {self.name!r}: `price` is that of a node-hour and stands alone")
+        if self.price is None and (self.amount is None) == (not self.parts):
             raise ValueError(f"the rate {self.name!r} needs an `amount`, or `parts`, and not both")
-        if (self.amount is None) != (self.per is None):
+        if self.price is None and (self.amount is None) != (self.per is None):
             raise ValueError(f"the rate {self.name!r}: `amount` and `per` (node-hour, gpu-hour or month) go together")
         if self.parts and self.list_amount is not None:
             raise ValueError(f"the rate {self.name!r}: `list` belongs to its parts")
@@ -178,7 +181,11 @@ class RateCard(_Section):
 
 @dataclass(frozen=True)
 class Charge:
-    """One amount for machines, valid in ``[from_ms, until_ms)``. ``row`` is the rate's place in the card."""
+    """One amount for machines, valid in ``[from_ms, until_ms)``.
+
+    ``row`` is the rate's place in the card. ``by_list``: the amount is the machine's list price and not told yet (see
+    ``rate_prices``). ``only``: the keys of the machines that it is for, where it is not for all that fit.
+    """
 
     rate: str
     part: str
@@ -191,6 +198,8 @@ class Charge:
     until_ms: int
     period: tuple[int, int] = (0, 0)
     row: int = 1
+    by_list: bool = False
+    only: frozenset[str] | None = None
 
     def hourly(self, hours_ms: Int64, nanos: int) -> Int64:
         """What each whole hour that starts at ``hours_ms`` costs a machine (or a GPU), nanos; exact over a month or period."""
@@ -220,6 +229,13 @@ def charges_of(card: RateCard, rows: Mapping[tuple[str, str], int]) -> list[Char
     """
     found = []
     for rate in card.rates:
+        if rate.price is not None:
+            place, span = rows[rate.name, WHOLE], (rate.valid_from, rate.valid_until)
+            charge = Charge(
+                rate.name, WHOLE, rate.match.patterns, rate.cluster, "node-hour", 0, 0, *span, row=place, by_list=True
+            )
+            found.append(charge)
+            continue
         parts = rate.parts or {WHOLE: Part.model_construct(amount=rate.amount, list_amount=rate.list_amount, per=rate.per)}
         for name, part in parts.items():
             found.append(_charge(rate, name, part, rows[rate.name, name]))

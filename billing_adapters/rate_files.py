@@ -4,8 +4,10 @@ Numbers are read from their text and never pass through binary fractions. Here d
 """
 
 import csv
+import hashlib
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -15,15 +17,18 @@ from pydantic import BaseModel, ValidationError
 from allocation.errors import AdapterError, nearest
 from billing_adapters.base import BillOptions, Delivery, ensure_sayable
 from billing_adapters.files import fingerprint, open_bill
+from billing_adapters.gcp_machines import MachinePrices
+from billing_adapters.gcp_price_cache import price_list
 from billing_adapters.rate_card import WHOLE, Charge, Match, Part, Rate, RateCard, charges_of
 
 _SAYABLE = ("billed", "effective", "contracted", "list")
 _SUFFIXES = (".yaml", ".yml", ".csv")
 _MOST_BYTES = 64 << 20
+_BY_LIST = b"gcp-list"
 _OF_CARD = ("version", "currency", "billing_account", "provider")
 _OF_MATCH = tuple(Match.model_fields)
 _OF_PART = tuple(field.alias or name for name, field in Part.model_fields.items())
-_OF_RATE = ("name", "cluster", "from", "until")
+_OF_RATE = ("name", "cluster", "from", "until", "price")
 _COLUMNS = (*_OF_CARD, *_OF_RATE, *_OF_MATCH, "part", *_OF_PART)
 Rows = dict[tuple[str, str], int]
 
@@ -37,12 +42,26 @@ class RateCardBill:
         self._files = open_bill(options)
 
     def discover(self) -> Sequence[Delivery]:
-        """The card as it stands now."""
+        """The card as it stands now. Other list prices are another delivery of a card that names them."""
         names = [f.name for f in self._files.list_files() if f.name.lower().endswith(_SUFFIXES)]
         if len(names) != 1:
             problem = f"a rate card is one file that ends in .yaml, .yml or .csv; here are {len(names)}"
             raise AdapterError(problem, file=self.options.path, remedy="Name the card's file in billing.path.")
-        return [Delivery(fingerprint(self._files, names), tuple(names))]
+        mark = fingerprint(self._files, names)
+        if _BY_LIST in self._content(names[0]):
+            mark = hashlib.sha256(f"{mark} {self.prices.price_id}".encode()).hexdigest()
+        return [Delivery(mark, tuple(names))]
+
+    @cached_property
+    def prices(self) -> MachinePrices:
+        """Google's list prices, for rates that say ``price: gcp-list``."""
+        if self.options.prices is None:
+            raise self._error("names list prices, and nobody says where they are kept")
+        return MachinePrices(price_list(self.options.prices))
+
+    def _content(self, name: str) -> bytes:
+        with self._files.open(name) as stream:
+            return stream.read(_MOST_BYTES)
 
     def parse(self, delivery: Delivery) -> Iterator[pa.Table]:
         """No lines: which there are depends on the nodes. The card itself is read, so that a wrong one is refused."""
@@ -56,10 +75,8 @@ class RateCardBill:
             AdapterError: the card cannot be read for certain, or cannot say a cost that is asked for.
         """
         (name,) = delivery.files
-        with self._files.open(name) as stream:
-            content = stream.read(_MOST_BYTES)
         try:
-            text = content.decode("utf-8-sig")
+            text = self._content(name).decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise self._error(f"is not UTF-8 (byte {error.start})") from None
         told, rows = self._of_csv(text) if name.lower().endswith(".csv") else self._of_yaml(text)
@@ -77,6 +94,9 @@ class RateCardBill:
         wanted = self.options.currency
         if wanted is not None and card.currency != wanted:
             raise self._error(f"the card is in {card.currency}, but the billing entry says currency: {wanted}")
+        if any(c.by_list for c in charges) and self.prices.prices.currency != card.currency:
+            told = self.prices.prices.currency
+            raise self._error(f"the card is in {card.currency} and the list prices are in {told}; set prices.currency")
         silent = [c for c in charges if c.list_nanos is None]
         if "list" in self.options.costs and silent:
             can = ", ".join(_SAYABLE[:-1])

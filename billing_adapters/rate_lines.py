@@ -19,7 +19,9 @@ from allocation.money import LARGEST_NANOS, NO_RESIDUE
 from allocation.schemas import LINE_ITEMS, RESIDUE, TEXT, conform
 from allocation.times import DAY_MS, HOUR_MS, from_ms, time_column
 from billing_adapters.base import BillOptions
+from billing_adapters.gcp_machines import MachinePrices
 from billing_adapters.rate_card import WHOLE, Charge, RateCard
+from billing_adapters.rate_prices import priced
 from billing_adapters.row_ids import text_hashes
 
 Int64 = npt.NDArray[np.int64]
@@ -29,14 +31,24 @@ _OF_MACHINE = ("node_key", "node_id", "instance_type")
 
 @dataclass(frozen=True)
 class DayOfCard:
-    """A card's lines of a day (``line_items``), and the rates that were valid then and fit no machine."""
+    """A card's lines of a day (``line_items``), and the rates that were valid then and fit no machine.
+
+    ``early``: rates by list price whose first known price stands for a time before it.
+    """
 
     lines: pa.Table
     unused: tuple[str, ...]
+    early: tuple[str, ...] = ()
 
 
 def card_lines(
-    card: RateCard, charges: Sequence[Charge], stays: pd.DataFrame, day_ms: int, options: BillOptions, delivery: tuple[str, str]
+    card: RateCard,
+    charges: Sequence[Charge],
+    stays: pd.DataFrame,
+    day_ms: int,
+    options: BillOptions,
+    delivery: tuple[str, str],
+    prices: MachinePrices | None = None,
 ) -> DayOfCard:
     """All lines of a card on one day.
 
@@ -48,20 +60,45 @@ def card_lines(
         day_ms: UTC midnight that starts the day.
         options: of the billing entry.
         delivery: its fingerprint, and the card's file.
+        prices: Google's list prices, where a charge is by them.
 
     Raises:
         AdapterError: two rates claim one machine and part at one time, or the number of a machine's GPUs is needed and unknown.
     """
     stays = _apart(stays, day_ms)
     machines = stays.drop_duplicates("node_key", ignore_index=True)
+    charges, early = _by_list(charges, machines, day_ms, options, prices)
     fits = [_fits(machines, charge) for charge in charges]
     live = [(c, f) for c, f in zip(charges, fits, strict=True) if c.from_ms < day_ms + DAY_MS and c.until_ms > day_ms]
     _refuse_overlaps(live, machines, stays, options)
     whole = _alive(stays, day_ms, day_ms, day_ms + DAY_MS)
     rows = [_rows(charge, machines[fit], stays, whole, day_ms, options) for charge, fit in live if fit.any()]
     unused = sorted({c.rate for c, _ in live} - {c.rate for c, fit in live if fit.any()})
-    found = pd.concat([r for r in rows if len(r)], ignore_index=True) if any(map(len, rows)) else None
-    return DayOfCard(LINE_ITEMS.empty() if found is None else _table(found, card, options, delivery), tuple(unused))
+    found = _once(pd.concat([r for r in rows if len(r)], ignore_index=True)) if any(map(len, rows)) else None
+    return DayOfCard(LINE_ITEMS.empty() if found is None else _table(found, card, options, delivery), tuple(unused), early)
+
+
+def _by_list(
+    charges: Sequence[Charge], machines: pd.DataFrame, day_ms: int, options: BillOptions, prices: MachinePrices | None
+) -> tuple[list[Charge], tuple[str, ...]]:
+    """The charges, those by list price told machine by machine; and the rates of which a price is not known from the start."""
+    told, early = [], set()
+    for charge in charges:
+        fits = _fits(machines, charge) if charge.by_list and prices is not None else np.zeros(len(machines), np.bool_)
+        own = list(priced(charge, machines[fits], prices, (day_ms, day_ms + DAY_MS), options)) if prices and fits.any() else []
+        told += [one for one, _ in own] or [charge]
+        early |= {one.rate for one, known_ms in own if one.from_ms < known_ms}
+    return told, tuple(sorted(early))
+
+
+def _once(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row a machine, hour and part: where a list price changes inside an hour, its stretches are one line."""
+    key = ["rate", "part", "node_key", "hour_ms"]
+    if not rows.duplicated(key).any():
+        return rows
+    sums = dict.fromkeys(("ms", "nanos", "list_nanos"), "sum")
+    others = {name: "first" for name in rows.columns if name not in (*key, *sums)}
+    return rows.groupby(key, as_index=False, sort=False).agg({**sums, **others})
 
 
 def _apart(stays: pd.DataFrame, day_ms: int) -> pd.DataFrame:
@@ -76,6 +113,8 @@ def _apart(stays: pd.DataFrame, day_ms: int) -> pd.DataFrame:
 def _fits(machines: pd.DataFrame, charge: Charge) -> Bools:
     names = {"provider_id": "node_id"}
     fits = np.ones(len(machines), np.bool_)
+    if charge.only is not None:
+        fits &= machines.node_key.isin(charge.only).to_numpy(np.bool_)
     if charge.cluster is not None:
         fits &= (machines.cluster == charge.cluster).to_numpy(np.bool_)
     for field, pattern in charge.match.items():

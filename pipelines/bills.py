@@ -13,11 +13,12 @@ from allocation.findings import Code, Finding, Severity
 from allocation.money import NO_RESIDUE, sum_nanos
 from allocation.schemas import LINE_ITEMS, TIME
 from allocation.spread import NEGATION
-from billing_adapters.base import BillOptions, BillSource, CapacityBlock, Delivery, Identity, Warehouse
+from billing_adapters.base import BillOptions, BillSource, CapacityBlock, Delivery, Identity, PriceOptions, Warehouse
 from billing_adapters.parsed import LINE_NUMBER, NO_ROW, Ordinals, line_items
 from billing_adapters.rate_files import RateCardBill
 from billing_adapters.registry import load_bill_source
 from pipelines.billing_entries import BillingEntry, CapacityBlockEntry
+from pipelines.prices import price_options
 from pipelines.settings import Settings, day_start
 from pipelines.storage import TableStore
 from pipelines.version import VERSION
@@ -36,10 +37,10 @@ class Bill:
     costs: tuple[str, ...]
 
 
-def options_of(entry: BillingEntry, number: int, since: date | None = None) -> BillOptions:
+def options_of(entry: BillingEntry, number: int, since: date | None = None, prices: PriceOptions | None = None) -> BillOptions:
     """What an adapter is told of a billing entry; without a name the entry is named by kind and place.
 
-    ``since`` is the first day of which anything is computed.
+    ``since`` is the first day of which anything is computed, ``prices`` where list prices are kept.
     """
     name = entry.name or f"{entry.kind}-{number}"
     return BillOptions(
@@ -55,6 +56,7 @@ def options_of(entry: BillingEntry, number: int, since: date | None = None) -> B
         Warehouse(entry.query_project, entry.max_bytes_billed),
         entry.include_promotions,
         entry.date_order,
+        prices,
     )
 
 
@@ -68,7 +70,7 @@ def discover(settings: Settings) -> list[Bill]:
     found = []
     told: dict[str, str] = {}
     for number, entry in enumerate(settings.billing):
-        options = options_of(entry, number, settings.start)
+        options = options_of(entry, number, settings.start, price_options(settings))
         source = load_bill_source(entry.kind, options)
         for delivery in source.discover():
             for cost in entry.costs:

@@ -17,6 +17,7 @@ from billing_adapters.rate_files import RateCardBill
 from billing_adapters.rate_lines import card_lines
 from pipelines.billing_entries import RATE_CARD
 from pipelines.bills import Bill, discover, options_of
+from pipelines.prices import before_known, dated
 from pipelines.settings import Settings, day_start
 
 
@@ -47,15 +48,19 @@ def lines_of_cards(bills: Sequence[Bill], nodes: Mapping[str, pd.DataFrame], day
         day: the UTC day.
     """
     stays = stays_of(nodes)
-    tables, found = [LINE_ITEMS.empty()], []
+    tables = [LINE_ITEMS.empty()]
+    found: list[Finding] = []
     period = (day_start(day), day_start(day) + timedelta(days=1))
     for bill in bills:
         if not isinstance(bill.source, RateCardBill):
             continue
         card, charges = bill.source.card(bill.delivery)
         origin = (bill.delivery.delivery_id, bill.delivery.files[0])
-        lines = card_lines(card, charges, stays, to_ms(day_start(day)), bill.source.options, origin)
+        prices = bill.source.prices if any(charge.by_list for charge in charges) else None
+        lines = card_lines(card, charges, stays, to_ms(day_start(day)), bill.source.options, origin, prices)
         tables.append(lines.lines)
+        found += [] if prices is None else dated(prices.prices, day)
+        found += [before_known(len(lines.early), "rates of a card", day)] if lines.early else []
         for rate in lines.unused:
             subject, evidence = f"billing.{bill.source.options.source_id}.{rate}", "no node that exists on the day fits this rate"
             found.append(Finding(Code.UNUSED_SETTING, Severity.INFO, subject, evidence, period))

@@ -182,7 +182,7 @@ def _totals(rows: pa.Table) -> list[dict[str, Any]]:
 
 def _walked(walk: Walk, kept: Kept, rows: pa.Table) -> Iterator[dict[str, Any]]:
     """The documents of some rows of one partition."""
-    now = inputs.inputs_of(walk.settings, walk.store, kept.partition, walk.owners.owners_id)
+    now = inputs.inputs_of(walk.settings, walk.store, kept.partition, walk.owners.owners_id, walk.prices_id)
     changed = inputs.changed(kept.detail.get("inputs"), now)
     day = open_kept(walk, kept)
     told = rows.to_pylist()

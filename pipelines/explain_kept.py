@@ -14,11 +14,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from allocation.chargeback import rows_of
 from allocation.errors import ChargebackError
 from allocation.money import decimal_to_nanos
 from allocation.node_keys import node_keys
 from allocation.schemas import SAMPLES
-from allocation.scope import DayLines, day_lines, expected_ms
+from allocation.scope import DayLines, day_lines
 from allocation.times import DAY_MS, to_ms
 from allocation.trace import open_book
 from allocation.usage import measure
@@ -30,7 +31,7 @@ from pipelines.inventory import catalogue, nodes_frame, pods_frame, with_billed_
 from pipelines.overruled import overruled
 from pipelines.samples import node_models
 from pipelines.settings import day_start
-from pipelines.stages import Walk
+from pipelines.stages import Walk, periods_of
 from pipelines.storage import Partition
 
 
@@ -91,7 +92,7 @@ def open_kept(walk: Walk, kept: Kept) -> Day:
     of_cards = kept_card_lines(walk.settings, deliveries if isinstance(deliveries, list) else [], everywhere, kept.partition.day)
     lines = pa.concat_tables([overruled(walk.settings, lines).lines, of_cards])
     scope = day_lines(lines, everywhere, to_ms(start), to_ms(start) + DAY_MS, unattributed=policy.unattributed)
-    nodes = with_billed_types(nodes, scope.lines, catalogue(walk.settings.instance_types))
+    nodes = with_billed_types(everywhere[kept.cluster], scope.lines, catalogue(walk.settings.instance_types))
     return Day(scope, nodes, pods_frame(kept_table(walk, kept, "pods")))
 
 
@@ -130,7 +131,7 @@ def parts_of(walk: Walk, kept: Kept, day: Day, keys: set[PartKey], changed: Sequ
             f"{inputs.since(changed)}run the day again"
         )
     wanted = parts.iloc[sorted(place.values())]
-    frames = expected_ms(parts, day.scope.lines, day.nodes).merge(
+    frames = periods_of(walk, parts, day.scope, day.nodes, kept.partition.day)[0].merge(
         wanted[["node_key", "start_ms", "end_ms"]].drop_duplicates(), on=["node_key", "start_ms", "end_ms"]
     )
     samples, policy = _samples_of(walk, kept, day.nodes, set(frames.node_key)), walk.policy
@@ -142,24 +143,15 @@ def parts_of(walk: Walk, kept: Kept, day: Day, keys: set[PartKey], changed: Sequ
         of_day[key[:2]] = of_day.get(key[:2], 0) + sum(decimal_to_nanos(r["cost"]) for r in rows)
     lines = {(r["line_item_id"], r["cost_metric"]): r for r in _lines_of(walk, kept, {key[:2] for key in keys})}
     expected = {(f.node_key, f.start_ms, f.end_ms): f.expected_ms for f in frames.itertuples(index=False)}
+    begins, ends = rows_of(wanted, day.scope.lines, usage)
+    first, last = (dict(zip(wanted.index, told.tolist(), strict=True)) for told in (begins, ends))
     found = {}
     for key, n in place.items():
         p = parts.iloc[n]
         frame = (str(p.node_key), int(p.start_ms), int(p.end_ms))
-        nanos, mine = int(p.nanos), _frame_of(usage, frame)
+        nanos, mine = int(p.nanos), usage.take(pa.array(np.arange(first[n], last[n])))
         found[key] = Part(lines[key[:2]], frame, int(expected[frame]), nanos, mine, stored[key], of_day[key[:2]], book)
     return found
-
-
-def _frame_of(usage: pa.Table, frame: tuple[str, int, int]) -> pa.Table:
-    mine = pc.and_(
-        pc.equal(usage["node_key"], frame[0]),
-        pc.and_(
-            pc.equal(usage["period_start"].cast(pa.int64()), frame[1] * 1000),
-            pc.equal(usage["period_end"].cast(pa.int64()), frame[2] * 1000),
-        ),
-    )
-    return usage.filter(mine)
 
 
 def _samples_of(walk: Walk, kept: Kept, nodes: pd.DataFrame, keys: set[str]) -> pa.Table:

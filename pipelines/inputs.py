@@ -20,12 +20,13 @@ WORDS = {
     "counters": "the kept counters of model servers",
     "nodes": "the nodes",
     "pods": "the pods",
+    "prices": "the list prices",
     "code": "the program's version",
 }
 """What each mark is of, for people."""
 
 
-def inputs_of(settings: Settings, store: TableStore, partition: Partition, owners_id: str) -> dict[str, str]:
+def inputs_of(settings: Settings, store: TableStore, partition: Partition, owners_id: str, prices_id: str = "") -> dict[str, str]:
     """The marks of what the settings and the store hold now."""
     money = [b.marks for b in settings.billing]
     kept = {name: _mark(store.commit(name, partition)) for name in ("samples", "nodes", "pods")}
@@ -38,6 +39,7 @@ def inputs_of(settings: Settings, store: TableStore, partition: Partition, owner
         "billing": _hash([money, rules_of(settings)]),
         "code": VERSION,
         "counters": counters,
+        "prices": prices_id,
         **kept,
     }
 

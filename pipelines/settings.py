@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as EnvironmentSettingsError
 
 from allocation.errors import SettingsError, nearest
 from allocation.policy import HostPolicy, IdlePolicy, OverheadPolicy, Policy, StrandedPolicy, UnattributedPolicy
+from billing_adapters.currencies import ensure_currency
 from pipelines.billing_entries import BillingEntry
 from pipelines.owner_entries import OwnersEntry
 from pipelines.values import Bytes, ClusterName, DeviceBytes, DurationMs, GpuShare, Instant, ServerUrl
@@ -211,6 +212,16 @@ class StorageEntry(_Section):
     region: str | None = None
 
 
+class PricesEntry(_Section):
+    """Google's list prices: in which folder they are kept, and after how long they are asked for again."""
+
+    cache: Path = Path("prices")
+    max_age: DurationMs = Field(default="7d", validate_default=True)
+    currency: Annotated[str, AfterValidator(ensure_currency)] = "USD"
+    endpoint_url: ServerUrl = None
+    api_key: SecretFromEnv | None = None
+
+
 class Settings(BaseSettings):
     """The whole configuration. Relative paths are already resolved against the file's folder."""
 
@@ -225,6 +236,7 @@ class Settings(BaseSettings):
     owners: OwnersEntry = OwnersEntry()
     storage: StorageEntry = StorageEntry()
     instance_types: dict[str, InstanceTypeEntry] = Field(default_factory=dict)
+    prices: PricesEntry = PricesEntry()
 
     @classmethod
     def settings_customise_sources(
@@ -376,7 +388,10 @@ def _resolved(settings: Settings, folder: Path) -> Settings:
     for setting, path, what in [*((f"billing.{n}.path", b.path, "bills") for n, b in enumerate(billing)), *sources]:
         if "://" not in output + path and Path(output).resolve().is_relative_to(Path(path).resolve()):
             raise SettingsError(f"{setting} {path} holds the output folder {output}; keep {what} and tables apart")
-    return settings.model_copy(update={"output": output, "clusters": clusters, "billing": billing, "owners": owners})
+    prices = settings.prices.model_copy(update={"cache": folder / settings.prices.cache})
+    return settings.model_copy(
+        update={"output": output, "clusters": clusters, "billing": billing, "owners": owners, "prices": prices}
+    )
 
 
 def day_start(day: date) -> datetime:

@@ -22,12 +22,13 @@ from allocation.hours import LONGEST_WHOLE_MS
 from allocation.model_split import Served
 from allocation.money import NO_MONEY
 from allocation.owners import Owners
-from allocation.policy import Policy
+from allocation.policy import FROM_LIST_PRICES, Policy
 from allocation.pricing import price
 from allocation.schemas import BILL_CLUSTER, CHARGEBACK, SAMPLES, USAGE
 from allocation.scope import DayLines, day_lines, expected_ms
 from allocation.times import DAY_MS, milliseconds, to_ms
 from allocation.usage import measure
+from billing_adapters.gcp_machines import MachinePrices
 from pipelines.billed_twice import billed_twice
 from pipelines.bills import Bill, discover, mixed_currencies, read_lines
 from pipelines.cards import card_names, cards_of, lines_of_cards, with_models
@@ -35,6 +36,7 @@ from pipelines.inputs import inputs_of
 from pipelines.inventory import catalogue, nodes_frame, pods_frame, with_billed_types
 from pipelines.overruled import idle_rules, overruled, rules_of
 from pipelines.owner_settings import owners_of
+from pipelines.prices import machine_prices, with_list_shares
 from pipelines.samples import Fetched, fetch, window_of
 from pipelines.settings import ClusterEntry, Settings, day_start
 from pipelines.storage import Partition, TableStore
@@ -63,6 +65,16 @@ class Walk:
     def owners(self) -> Owners:
         """Who owns what; the mapping file is read once a run."""
         return owners_of(self.settings.owners)
+
+    @cached_property
+    def prices(self) -> MachinePrices:
+        """Google's list prices, read once a run; asked for only where the policy needs them."""
+        return machine_prices(self.settings)
+
+    @property
+    def prices_id(self) -> str:
+        """A mark of the list prices by which machines are divided; empty where none are."""
+        return self.prices.price_id if self.policy.chooses(FROM_LIST_PRICES) else ""
 
 
 def open_walk(settings: Settings, *, refetch: bool = False, accept_less_metrics: bool = False) -> Walk:
@@ -153,11 +165,10 @@ def measure_day(walk: Walk, scope: DayLines, cluster: str, day: date, nodes: pd.
     """The weights of every period that a line of the cluster names, shard by shard."""
     parts = scope.parts[scope.parts.cluster == cluster]
     nodes = with_billed_types(nodes, scope.lines, catalogue(walk.settings.instance_types))
-    periods = expected_ms(parts, scope.lines, nodes)
+    periods, findings = periods_of(walk, parts, scope, nodes, day)
     pods = pods_frame(_read(walk, "pods", day, cluster))
     tables = [USAGE.empty()]
     seen: set[str] = set()
-    findings: list[Finding] = []
     renamed, renames = _of_several_names(nodes)
     apart = [SAMPLES.empty()]
     for samples in _shards(walk, day, cluster):
@@ -177,6 +188,16 @@ def measure_day(walk: Walk, scope: DayLines, cluster: str, day: date, nodes: pd.
         findings += result.findings
     findings += _without_bill(nodes, parts, day)
     return ClusterDay(pa.concat_tables(tables), tuple(findings))
+
+
+def periods_of(
+    walk: Walk, parts: pd.DataFrame, scope: DayLines, nodes: pd.DataFrame, day: date
+) -> tuple[pd.DataFrame, list[Finding]]:
+    """One row a frame as ``measure`` reads it, with the GPUs' part where list prices tell it."""
+    periods = expected_ms(parts, scope.lines, nodes)
+    if not walk.policy.chooses(FROM_LIST_PRICES):
+        return periods, []
+    return with_list_shares(periods, nodes, walk.prices, walk.policy, day)
 
 
 def _of_several_names(nodes: pd.DataFrame) -> tuple[set[str], set[str]]:
@@ -216,11 +237,9 @@ def run_id_of(walk: Walk, partition: Partition, bill: DayBill, fetched: Mapping[
         nodes.append({name: kind.model_dump(mode="json") for name, kind in walk.settings.instance_types.items()})
     money = [b.marks for b in walk.settings.billing]
     rules = rules_of(walk.settings)
-    text = json.dumps(
-        [str(partition), bill.deliveries, money, rules, series, walk.policy.policy_id, owners, nodes, VERSION],
-        sort_keys=True,
-        default=str,
-    )
+    told = [str(partition), bill.deliveries, money, rules, series, walk.policy.policy_id, owners, nodes, VERSION]
+    told += [walk.prices_id] if walk.prices_id else []
+    text = json.dumps(told, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -331,7 +350,7 @@ def without_series(cluster: str, fetched: Fetched, day: date) -> list[Finding]:
 
 def publish(walk: Walk, results: Results) -> None:
     """Replaces the partition in all result tables."""
-    inputs = inputs_of(walk.settings, walk.store, results.partition, walk.owners.owners_id)
+    inputs = inputs_of(walk.settings, walk.store, results.partition, walk.owners.owners_id, walk.prices_id)
     for name in RESULT_TABLES:
         table = getattr(results, name)
         detail = {"run_id": results.run_id, "rows": len(table), "deliveries": list(results.deliveries), "inputs": inputs}

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 
 from allocation.findings import Code, Finding, Severity
-from allocation.policy import WHOLE_PPB
+from allocation.policy import BY_SKU, WHOLE_PPB
 from pipelines.samples import Fetched
 from pipelines.settings import PolicyEntry, Settings, day_start
 
@@ -25,7 +25,7 @@ def unused_settings(
     """A finding for each setting that the day has no use for.
 
     That is a model under ``policy.reserved``, a type under ``instance_types`` or ``policy.gpu_share`` that the day does not have,
-    and ``policy.host`` where nothing is left to the host.
+    ``policy.host`` where nothing is left to the host, and ``gpu_share: by_sku`` of a type whose lines tell no parts.
 
     Args:
         settings: The configuration.
@@ -43,6 +43,7 @@ def unused_settings(
     types |= {str(kind) for kind in lines["instance_type"].unique().to_pylist() if kind}
     told += _unused("instance_types", settings.instance_types, types, "no node and no line of the day has that type")
     told += _unused_shares(settings.policy, types)
+    told += _without_parts(settings.policy, nodes, lines)
     period = day_start(day), day_start(day) + timedelta(days=1)
     return [Finding(Code.UNUSED_SETTING, Severity.INFO, setting, evidence, period) for setting, evidence in told]
 
@@ -56,6 +57,23 @@ def _unused_shares(policy: PolicyEntry, types: set[str]) -> Iterator[tuple[str, 
     shares = (policy.gpu_share.default_ppb, *(share for _, share in policy.gpu_share.by_type))
     if policy.host == "by_requests" and min(shares) == WHOLE_PPB:
         yield "policy.host", "by_requests divides what gpu_share leaves to the host, and gpu_share leaves nothing; set it below 1"
+
+
+def _without_parts(policy: PolicyEntry, nodes: Mapping[str, pd.DataFrame], lines: pa.Table) -> Iterator[tuple[str, str]]:
+    """Setting and evidence of each type that is divided by the parts of its lines, and of which no line tells one."""
+    choice = policy.policy()
+    machines = pd.concat([table[["node_key", "instance_type"]] for table in nodes.values()]).drop_duplicates("node_key")
+    told = lines.select(["node_key", "instance_type", "machine_part"]).to_pandas().dropna(subset="node_key")
+    told = told.merge(machines, on="node_key", suffixes=("_billed", ""))
+    told["kind"] = told.instance_type.astype("object").fillna(told.instance_type_billed).fillna("")
+    for kind, parts in told.groupby("kind").machine_part:
+        if choice.share_of(kind or None) == BY_SKU and not parts.notna().any():
+            whose = f"of type {kind}" if kind else "of unknown type"
+            evidence = (
+                f"by_sku: no line of the machines {whose} says whether it pays for GPUs, cores or memory, so each goes "
+                "to the GPUs whole; give that type a number"
+            )
+            yield "policy.gpu_share", evidence
 
 
 def _unused(section: str, named: Iterable[str], seen: set[str], what: str) -> Iterator[tuple[str, str]]:

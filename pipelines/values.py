@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BeforeValidator
 from allocation.errors import nearest
 from allocation.owner_values import KEYED_SOURCES, PLAIN_SOURCES
 from allocation.owners import MAPPING
+from allocation.policy import BY_SKU, FROM_LIST_PRICES
 from allocation.schemas import BILL_CLUSTER
 from allocation.times import DAY_MS, HOUR_MS
 
@@ -24,6 +25,8 @@ SMALLEST_DEVICE_BYTES = 2**27
 HEAVIEST = 1000
 DEFAULT_TYPE = "default"
 """In a table per instance type: of all types that it does not name."""
+SHARE_WORDS = {"by_sku": BY_SKU, "from_list_prices": FROM_LIST_PRICES}
+"""What may stand in place of a share of the GPUs."""
 _KEYED = tuple(f"{kind}:KEY" for kind in KEYED_SOURCES)
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": HOUR_MS, "d": DAY_MS}
 _UNITS_BYTES = {
@@ -79,7 +82,10 @@ def _device_bytes(value: object) -> int:
 
 
 class GpuShares(NamedTuple):
-    """The GPUs' part of a machine's price, in parts of 10^9; ``by_type``: by instance type or pattern, in the file's order."""
+    """The GPUs' part of a machine's price, in parts of 10^9 or one of ``SHARE_WORDS``' values.
+
+    ``by_type``: by instance type or pattern, in the file's order.
+    """
 
     default_ppb: int
     by_type: tuple[tuple[str, int], ...] = ()
@@ -104,10 +110,12 @@ def _gpu_shares(value: object) -> GpuShares:
 
 
 def _share_ppb(value: object) -> int:
+    if isinstance(value, str) and value.strip() in SHARE_WORDS:
+        return SHARE_WORDS[value.strip()]
     try:
         share = Decimal(str(value))
     except InvalidOperation:
-        raise ValueError(f"{value!r} is no share; write a number above 0, up to 1") from None
+        raise ValueError(f"{value!r} is no share; write a number above 0, up to 1, or {' or '.join(SHARE_WORDS)}") from None
     if not share.is_finite() or not 0 < share <= 1 or share * 10**9 != int(share * 10**9):
         raise ValueError(f"{value!r} is no share above 0, up to 1, with at most nine decimals")
     return int(share * 10**9)

@@ -20,9 +20,7 @@ from billing_adapters.rate_files import RateCardBill
 from pipelines.billing_entries import BillingEntry
 
 FOLDER = Path(__file__).parents[1] / "docs" / "bills"
-PAGES = [
-    "README.md", "aws-cur.md", "aws-cur2.md", "aws-split-cost.md", "azure.md", "focus.md", "gcp.md", "gcp-bigquery.md", "rate-card.md",
-]  # fmt: skip
+PAGES = sorted(page.name for page in FOLDER.glob("*.md"))
 
 
 def blocks(page: str, language: str) -> list[str]:

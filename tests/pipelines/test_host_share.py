@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from allocation.errors import SettingsError
-from allocation.policy import Policy
+from allocation.policy import BY_SKU, FROM_LIST_PRICES, Policy
 from pipelines.inventory import build_nodes, build_pods
 from pipelines.metric_sources.base import REQUEST_METRICS, InfoSeries, MetricSource, Window
 from pipelines.metric_sources.registry import load_metric_source
@@ -54,6 +54,10 @@ TABLE = {"g5.*": 0.8, "p5.48xlarge": 0.9, "p5.*": "0.85", "default": 0.5}
         ({"a*": 0.1, "a2*": 0.2}, "a2x", 100_000_000),
         ({"g5.*": 0.8}, "a2", PPB),
         ({"default": 0.7}, "a2", 700_000_000),
+        ("by_sku", None, BY_SKU),
+        ({"a2-*": "by_sku", "a3-*": "from_list_prices", "default": 0.9}, "a2-highgpu-1g", BY_SKU),
+        ({"a2-*": "by_sku", "a3-*": "from_list_prices", "default": 0.9}, "a3-highgpu-8g", FROM_LIST_PRICES),
+        ({"a2-*": "by_sku", "a3-*": "from_list_prices", "default": 0.9}, "g2", 900_000_000),
     ],
 )
 def test_the_share_of_a_type(tmp_path: Path, share: object, kind: object, ppb: int) -> None:
@@ -67,6 +71,7 @@ def test_the_share_of_a_type(tmp_path: Path, share: object, kind: object, ppb: i
         (-0.1, "-0.1 is no share"),
         (1.5, "1.5 is no share"),
         ("half", "'half' is no share"),
+        ("by_skus", "'by_skus' is no share; write a number above 0, up to 1, or by_sku or from_list_prices"),
         (None, "None is no share"),
         ([0.5], r"\[0.5\] is no share"),
         (0.1234567891, "at most nine decimals"),
