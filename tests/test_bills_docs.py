@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 import yaml
 
-from allocation.times import to_ms
+from allocation.times import DAY_MS, to_ms
 from billing_adapters.aws_columns import HASHED, ensure_readable
 from billing_adapters.base import BillOptions
 from billing_adapters.rate_files import RateCardBill
 from pipelines.billing_entries import BillingEntry
+from pipelines.settings import PricesEntry
 
 FOLDER = Path(__file__).parents[1] / "docs" / "bills"
-PAGES = ["README.md", "aws-cur.md", "aws-cur2.md", "aws-split-cost.md", "rate-card.md"]
+PAGES = ["README.md", "aws-cur.md", "aws-cur2.md", "aws-split-cost.md", "gcp-prices.md", "rate-card.md"]
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -73,3 +74,12 @@ def test_the_export_that_the_page_makes_has_every_column_that_is_read() -> None:
     }
     assert set(HASHED) - set(columns) == elsewhere
     assert list(export["DataQuery"]["TableConfigurations"]) == [table]
+
+
+def test_the_settings_of_list_prices_are_accepted() -> None:
+    (text,) = blocks("gcp-prices.md", "yaml")
+    told = PricesEntry(**yaml.safe_load(text)["prices"])
+    assert (str(told.cache), told.max_age, told.currency, told.api_key and told.api_key.env) == (
+        "prices", 7 * DAY_MS, "USD", "GOOGLE_API_KEY",
+    )  # fmt: skip
+    assert told.model_copy(update={"api_key": None}) == PricesEntry()
