@@ -170,7 +170,7 @@ policy:
   overhead: proportional # what the driver reserves: proportional | even | separate
   idle: holder # free memory: holder | separate | proportional | even
   stranded: separate # what a MIG partition leaves unusable: separate | spread
-  gpu_share: 1.0 # the GPUs' part of a node's cost, or a table {p5.*: 0.9, default: 1.0}; the rest is the host's
+  gpu_share: 1.0 # the GPUs' part of a node's cost, by_sku (Google), or a table {p5.*: 0.9, default: 1.0}; the rest is the host's
   host: separate # the host's part: separate (bucket host) | by_requests (pods, by their CPU and memory requests)
   min_coverage: 0.5 # below it, the cost of unknown time is unallocated
 """

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
-from allocation.times import to_ms
+from allocation.times import DAY_MS, to_ms
 from billing_adapters.aws_columns import HASHED, ensure_readable
 from billing_adapters.azure_columns import ensure_readable as ensure_azure
 from billing_adapters.azure_columns import one_word
@@ -18,6 +18,7 @@ from billing_adapters.base import BillOptions
 from billing_adapters.gcp_statements import table_of
 from billing_adapters.rate_files import RateCardBill
 from pipelines.billing_entries import BillingEntry
+from pipelines.settings import PricesEntry
 
 FOLDER = Path(__file__).parents[1] / "docs" / "bills"
 PAGES = sorted(page.name for page in FOLDER.glob("*.md"))
@@ -109,3 +110,12 @@ def test_the_columns_of_the_azure_page_are_those_that_are_read() -> None:
     )
     assert one_word("BillingPeriodStart") == one_word("BillingPeriodStartDate")
     assert len(rows) == 9
+
+
+def test_the_settings_of_list_prices_are_accepted() -> None:
+    (text,) = blocks("gcp-prices.md", "yaml")
+    told = PricesEntry(**yaml.safe_load(text)["prices"])
+    assert (str(told.cache), told.max_age, told.currency, told.api_key and told.api_key.env) == (
+        "prices", 7 * DAY_MS, "USD", "GOOGLE_API_KEY",
+    )  # fmt: skip
+    assert told.model_copy(update={"api_key": None}) == PricesEntry()
