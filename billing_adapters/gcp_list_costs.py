@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from allocation.times import milliseconds
 from billing_adapters.gcp_price_cache import COMPUTE_ENGINE, PriceList
-from billing_adapters.row_batches import RowBatch
+from billing_adapters.row_batches import RowBatch, decimal_texts
 
 QUANTITY, SKU, REGION, SERVICE, COST = "usage.amount_in_pricing_units", "sku.id", "location.region", "service.id", "cost"
 COLUMNS = (QUANTITY, SKU, REGION, SERVICE, COST, "usage_start_time", "currency")
@@ -37,16 +37,9 @@ def list_amounts(batch: RowBatch, prices: PriceList) -> pa.Array:
         index = pc.index(same, False).as_py()
         problem = f"the row is in {currency[index].as_py()}, and the list prices of cost: list are in {prices.currency}"
         raise batch.error(index, problem, "Set prices.currency.")
-    amounts = _texts(pc.multiply(_quantities(batch), _prices_of(batch, prices)))
+    amounts = decimal_texts(pc.multiply(_quantities(batch), _prices_of(batch, prices)))
     foreign = pc.not_equal(batch.required(SERVICE), COMPUTE_ENGINE)
     return pc.if_else(foreign, pc.cast(batch.amounts(COST)[COST], pa.string()), amounts)
-
-
-def _texts(amounts: pa.Array) -> pa.Array:
-    """Decimals as texts without idle zeros, small ones with an exponent."""
-    texts = pc.replace_substring_regex(pc.cast(amounts, pa.string()), r"(\.\d*?)0+(E.*)?$", r"\1\2")
-    texts = pc.replace_substring_regex(texts, r"\.(E|$)", r"\1")
-    return pc.if_else(pc.match_substring_regex(texts, r"^-?0(E|$)"), "0", texts)
 
 
 def _quantities(batch: RowBatch) -> pa.Array:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from allocation.compiled import kernel
 from allocation.errors import AdapterError
+from allocation.money import RESIDUE_SCALE
 from allocation.text_buffers import text_buffers
 from billing_adapters.times import UnreadableTimeError, to_times
 
@@ -115,11 +116,19 @@ class RowBatch:
 
 def _text(values: pa.Array) -> pa.Array:
     """Values as trimmed texts, words for null as null."""
-    texts = values if values.type == pa.string() else pc.cast(values, pa.string())
+    wide = pa.types.is_decimal(values.type) and values.type.scale > RESIDUE_SCALE
+    texts = values if values.type == pa.string() else decimal_texts(values) if wide else pc.cast(values, pa.string())
     if not texts.null_count and are_plain(*text_buffers(texts), _LONGEST_NULL_WORD):
         return texts
     texts = pc.utf8_trim_whitespace(texts)
     return pc.if_else(is_null_word(texts), None, texts)
+
+
+def decimal_texts(amounts: pa.Array) -> pa.Array:
+    """Decimals as texts without idle zeros, small ones with an exponent."""
+    texts = pc.replace_substring_regex(pc.cast(amounts, pa.string()), r"(\.\d*?)0+(E.*)?$", r"\1\2")
+    texts = pc.replace_substring_regex(texts, r"\.(E|$)", r"\1")
+    return pc.if_else(pc.match_substring_regex(texts, r"^-?0(E|$)"), "0", texts)
 
 
 @kernel
