@@ -39,7 +39,7 @@ ROW: dict[str, Any] = {
 }
 
 
-def lines(path: Path, *costs: str, **options: Any) -> list[dict[str, Any]]:
+def lines(path: Path, *costs: str, **options: bool) -> list[dict[str, Any]]:
     source = load_bill_source("gcp", BillOptions("bill", str(path), costs or ("billed",), **options))
     rows: list[dict[str, Any]] = [
         row for d in source.discover() for row in all_lines(source.parse(d), costs or ("billed",), source="x").to_pylist()
@@ -56,9 +56,9 @@ def total(rows: list[dict[str, Any]], metric: str = "billed") -> Decimal:
     return sum((Decimal(r["cost_nanos"]).scaleb(-9) + r["cost_residue"] for r in rows if r["cost_metric"] == metric), Decimal(0))
 
 
-def fee(cost: float, *credits: dict[str, Any]) -> dict[str, Any]:
+def fee(cost: float, *given: dict[str, Any]) -> dict[str, Any]:
     sku = {"id": "F", "description": "Commitment - dollar based v1: GCE for 1 year"}
-    return {"sku": sku, "resource": None, "cost": cost, "credits": list(credits)}
+    return {"sku": sku, "resource": None, "cost": cost, "credits": list(given)}
 
 
 def credit(kind: str, amount: float | str) -> dict[str, Any]:
