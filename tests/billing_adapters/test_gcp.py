@@ -39,8 +39,9 @@ ROW: dict[str, Any] = {
 }
 
 
-def lines(path: Path, *costs: str, **options: bool) -> list[dict[str, Any]]:
-    source = load_bill_source("gcp", BillOptions("bill", str(path), costs or ("billed",), **options))
+def lines(path: Path, *costs: str, promotions: bool = False) -> list[dict[str, Any]]:
+    options = BillOptions("bill", str(path), costs or ("billed",), include_promotions=promotions)
+    source = load_bill_source("gcp", options)
     rows: list[dict[str, Any]] = [
         row for d in source.discover() for row in all_lines(source.parse(d), costs or ("billed",), source="x").to_pylist()
     ]
@@ -157,7 +158,7 @@ def test_promotions_pay_and_make_nothing_cheaper_unless_told(tmp_path: Path) -> 
     path = written(tmp_path / "bill.jsonl", {"credits": [credit("PROMOTION", -0.25)]})
     assert total(lines(path)) == Decimal("0.75")
     assert total(lines(path, "effective"), "effective") == Decimal(1)
-    assert total(lines(path, "effective", include_promotions=True), "effective") == Decimal("0.75")
+    assert total(lines(path, "effective", promotions=True), "effective") == Decimal("0.75")
 
 
 def test_fifteen_digits_months_that_straddle_and_unused_reservations(tmp_path: Path) -> None:
