@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.billing_adapters.bills import cur_bytes, focus_bytes, write_export
+from tests.billing_adapters.gcp_files import gcp_bytes, write_folder
 from tests.billing_adapters.reports import legacy_bytes, write_report
 
 
@@ -81,6 +82,18 @@ KINDS = [
         text="line_item_product_code",
         start="line_item_usage_start_date",
         currency="line_item_currency_code",
+        sayable=("billed", "effective", "list"),
+        unsayable="contracted",
+    ),
+    Kind(
+        "gcp",
+        gcp_bytes,
+        write_folder,
+        cost="cost",
+        resource="resource.name",
+        text="service.description",
+        start="usage_start_time",
+        currency="currency",
         sayable=("billed", "effective", "list"),
         unsayable="contracted",
     ),
