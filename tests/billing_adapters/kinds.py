@@ -12,6 +12,7 @@ import pytest
 
 from tests.billing_adapters.azure_runs import azure_bytes, write_run
 from tests.billing_adapters.bills import cur_bytes, focus_bytes, write_export
+from tests.billing_adapters.gcp_files import gcp_bytes, write_folder
 from tests.billing_adapters.reports import legacy_bytes, write_report
 
 
@@ -96,6 +97,18 @@ KINDS = [
         currency="BillingCurrency",
         sayable=("billed", "contracted"),
         unsayable="list",
+    ),
+    Kind(
+        "gcp",
+        gcp_bytes,
+        write_folder,
+        cost="cost",
+        resource="resource.name",
+        text="service.description",
+        start="usage_start_time",
+        currency="currency",
+        sayable=("billed", "effective", "list"),
+        unsayable="contracted",
     ),
 ]
 each_kind = pytest.mark.parametrize("kind", KINDS, ids=[k.name for k in KINDS])
