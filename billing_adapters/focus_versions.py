@@ -53,7 +53,7 @@ _OTHERS = (
     (("lineitem/unblendedcost", "identity/lineitemid", "bill/payeraccountid"), "an AWS CUR (legacy)", "use `kind: aws-cur`"),
     (("line_item_unblended_cost", "line_item_usage_type"), "an AWS CUR 2.0", "use `kind: aws-cur2`"),
     (("costinbillingcurrency", "pretaxcost", "metercategory"), "an Azure cost export (actual or amortized)", "use `kind: azure`"),
-    (("sku.id", "usage_start_time", "cost_type", "service.description"), "a Google Cloud billing export", _NO_KIND),
+    (("sku.id", "usage_start_time", "cost_type", "service.description"), "a Google Cloud billing export", "use `kind: gcp`"),
     (("lineitem/referenceno", "cost/mycost"), "an Oracle Cloud cost report of its own format", _NO_KIND),
 )
 

@@ -190,7 +190,7 @@ def init(
     cluster: Annotated[str | None, typer.Option(help="Name of the Kubernetes cluster.")] = None,
     prometheus: Annotated[str | None, typer.Option(help="URL of a Prometheus, or an OpenMetrics or Parquet file.")] = None,
     profile: Annotated[str | None, typer.Option(help="Exporter, for example dcgm; auto looks for itself.")] = None,
-    billing: Annotated[str | None, typer.Option(help="Bill: focus, aws-cur or aws-cur2.")] = None,
+    billing: Annotated[str | None, typer.Option(help="Bill: focus, aws-cur, aws-cur2, gcp or azure.")] = None,
     bill_path: Annotated[str | None, typer.Option(help="Folder, file or s3:// URL of the bill's export.")] = None,
     out: Annotated[str | None, typer.Option("--output", help="Folder or s3:// URL for the tables.")] = None,
     start: Annotated[str | None, typer.Option(help="First UTC day there is anything to compute.")] = None,

@@ -83,7 +83,7 @@ OTHERS: list[tuple[dict[str, str], list[str]]] = [
         ["Azure cost export", "kind: azure"],
     ),
     ({"PreTaxCost": "1", "UsageDateTime": "2026-10-01"}, ["Azure cost export", "kind: azure"]),
-    ({"usage_start_time": "2026-10-01", "cost": "1", "cost_type": "regular"}, ["Google Cloud", "FOCUS instead"]),
+    ({"usage_start_time": "2026-10-01", "cost": "1", "cost_type": "regular"}, ["Google Cloud", "kind: gcp"]),
     ({"lineItem/referenceNo": "1", "cost/myCost": "1"}, ["Oracle", "FOCUS instead"]),
     ({"a": "1", "b": "2"}, ["BilledCost", "no cost column of FOCUS", "a, b"]),
 ]
