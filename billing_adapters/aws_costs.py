@@ -30,15 +30,12 @@ from billing_adapters.aws_columns import (
 )
 from billing_adapters.aws_resources import BLOCK, IN_RESERVATION, KIND
 from billing_adapters.aws_scope import COMMITTED_LINES, is_split_copy, is_usage, line_types
-from billing_adapters.lines import Cost, money, one_of
+from billing_adapters.lines import Cost, money, one_of, rounded
 from billing_adapters.row_batches import RowBatch
 
 METRICS = ("billed", "effective", "list")
 _USAGE, _COPY, _EFFECTIVE = "is_usage", "is_split_copy", "effective_by"
 _UNBLENDED, _ZERO, _PLAN, _RESERVED, _PLAN_FEE, _RESERVATION_FEE = range(6)
-
-_HALF_NANO = pa.scalar("0.0000000005").cast(pa.decimal128(37, 30))
-_NANO = pa.scalar("0.000000001").cast(pa.decimal128(37, 30))
 
 
 def kinds_of_cost(batch: RowBatch) -> dict[str, pa.Array]:
@@ -166,16 +163,4 @@ def _with_second_term(batch: RowBatch, costs: Cost, second: Cost, plan: pa.Array
     narrow = pa.decimal128(37, 30)
     here, other = (pc.cast(c.residue, narrow) for c in (costs, second))
     residue = pc.cast(pc.if_else(plan, pc.subtract(here, other), pc.add(here, other)), narrow)
-    return _rounded(nanos, residue)
-
-
-def _rounded(nanos: pa.Array, residue: pa.Array) -> Cost:
-    """The same sums with a residue of at most half a nano-unit, half to even."""
-    odd = pc.equal(pc.bit_wise_and(nanos, 1), 1)
-    negative = pc.negate(_HALF_NANO)
-    up = pc.or_(pc.greater(residue, _HALF_NANO), pc.and_(pc.equal(residue, _HALF_NANO), odd))
-    down = pc.or_(pc.less(residue, negative), pc.and_(pc.equal(residue, negative), odd))
-    step = pc.subtract(pc.cast(up, pa.int64()), pc.cast(down, pa.int64()))
-    nothing = pc.subtract(_NANO, _NANO)
-    moved = pc.if_else(up, _NANO, pc.if_else(down, pc.negate(_NANO), pc.cast(nothing, _NANO.type)))
-    return Cost(pc.add_checked(nanos, step), pc.cast(pc.subtract(residue, moved), pa.decimal128(38, 30)))
+    return rounded(nanos, residue)

@@ -95,13 +95,19 @@ class Delivery:
     """One complete delivery of a bill (or of one billing period of it).
 
     ``delivery_id`` is a fingerprint of content, equal wherever the same bytes lie. ``files`` are locations that the source can
-    open, in order. ``billing_period`` is the month where the layout tells it, else None. ``complete_until`` is unknown here.
+    open, in order. ``billing_period`` is the month where the layout tells it, else None. ``days`` are the UTC days that its lines
+    touch, ``[first, until)``, where that is known before they are read. ``complete_until`` is unknown here.
     """
 
     delivery_id: str
     files: tuple[str, ...]
     billing_period: date | None = None
     detail: dict[str, str] = field(default_factory=dict)
+    days: tuple[date, date] | None = None
+
+    def may_touch(self, day: date) -> bool:
+        """Whether lines of the delivery may be of that day; only a delivery that tells its days can say no."""
+        return self.days is None or self.days[0] <= day < self.days[1]
 
 
 class BillSource(Protocol):

@@ -4,7 +4,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from allocation.errors import AdapterError
+from billing_adapters.files import Rejoined
 from billing_adapters.row_batches import NULL_WORDS, HeaderCheck, RowBatch, Spelling, chosen_columns
 
 _BLOCK_BYTES = 2 << 20
@@ -25,7 +26,7 @@ def read_csv(stream: BinaryIO, file: str, wanted: Sequence[str], check: HeaderCh
     chosen = chosen_columns(file, header, wanted, spelling)
     check(file, header)
     first = _record(stream)
-    rest = cast("BinaryIO", io.BufferedReader(_Rejoined(first, stream), _BLOCK_BYTES))
+    rest = cast("BinaryIO", io.BufferedReader(Rejoined(first, stream), _BLOCK_BYTES))
     yield from _batches(rest, file, header[: _used(first, header, chosen)], chosen)
 
 
@@ -44,22 +45,6 @@ def _record(stream: BinaryIO) -> bytes:
     while raw.count(b'"') % 2 and len(raw) < _HEADER_BYTES and (more := stream.readline(_HEADER_BYTES)):
         raw += more
     return raw
-
-
-class _Rejoined(io.RawIOBase):
-    """What was read of a stream, and the rest of it."""
-
-    def __init__(self, before: bytes, stream: BinaryIO) -> None:
-        self._before, self._stream = before, stream
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - any writable buffer
-        piece, self._before = self._before[: len(buffer)], self._before[len(buffer) :]
-        piece = piece or self._stream.read(len(buffer))
-        buffer[: len(piece)] = piece
-        return len(piece)
 
 
 def _header(stream: BinaryIO, file: str) -> list[str]:

@@ -6,6 +6,7 @@ leave the root. What a file means (data, manifest) is the adapters' knowledge, e
 
 import gzip
 import hashlib
+import io
 import os
 import re
 import shutil
@@ -15,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, Protocol, cast
 
 from allocation.errors import AdapterError, SourceUnavailableError
 from billing_adapters.base import BillOptions, Delivery, Identity
@@ -159,6 +160,22 @@ def opened_plain(store: FileStore, name: str) -> Iterator[BinaryIO]:
 
 BROKEN_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
 """What reading a truncated or damaged gzip raises."""
+
+
+class Rejoined(io.RawIOBase):
+    """What was read of a stream, and the rest of it: a raw stream."""
+
+    def __init__(self, before: bytes, stream: BinaryIO) -> None:
+        self._before, self._stream = before, stream
+
+    def readable(self) -> bool:  # noqa: D102
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401, D102 - any writable buffer
+        piece, self._before = self._before[: len(buffer)], self._before[len(buffer) :]
+        piece = piece or self._stream.read(len(buffer))
+        buffer[: len(piece)] = piece
+        return len(piece)
 
 
 @contextmanager

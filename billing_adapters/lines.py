@@ -26,6 +26,8 @@ class Cost(NamedTuple):
 
 
 _ISO = pa.array(sorted(ISO_4217))
+_HALF_NANO = pa.scalar("0.0000000005").cast(pa.decimal128(37, 30))
+_NANO = pa.scalar("0.000000001").cast(pa.decimal128(37, 30))
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,18 @@ def money(batch: RowBatch, amounts: pa.Array, column: str) -> Cost:
     except CostError as error:
         raise batch.error(error.index, f"{column}: {error.problem}", "Correct the export or choose another cost.") from error
     return Cost(nanos, residues)
+
+
+def rounded(nanos: pa.Array, residue: pa.Array) -> Cost:
+    """The same sums with a residue of at most half a nano-unit, half to even."""
+    odd = pc.equal(pc.bit_wise_and(nanos, 1), 1)
+    negative = pc.negate(_HALF_NANO)
+    up = pc.or_(pc.greater(residue, _HALF_NANO), pc.and_(pc.equal(residue, _HALF_NANO), odd))
+    down = pc.or_(pc.less(residue, negative), pc.and_(pc.equal(residue, negative), odd))
+    step = pc.subtract(pc.cast(up, pa.int64()), pc.cast(down, pa.int64()))
+    nothing = pc.subtract(_NANO, _NANO)
+    moved = pc.if_else(up, _NANO, pc.if_else(down, pc.negate(_NANO), pc.cast(nothing, _NANO.type)))
+    return Cost(pc.add_checked(nanos, step), pc.cast(pc.subtract(residue, moved), pa.decimal128(38, 30)))
 
 
 def currencies(batch: RowBatch, column: str, expected: str | None) -> pa.Array:

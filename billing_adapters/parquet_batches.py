@@ -3,7 +3,7 @@
 A decimal keeps its digits and a double becomes the shortest text that means it, so no amount passes through arithmetic.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from allocation.errors import AdapterError
 from billing_adapters.files import seekable
+from billing_adapters.record_columns import column_at, leaf_names
 from billing_adapters.row_batches import HeaderCheck, RowBatch, Spelling, chosen_columns
 
 _BATCH_ROWS = 1 << 18
@@ -25,7 +26,7 @@ def read_parquet(
     with seekable(stream) as source:
         try:
             whole = pq.ParquetFile(source)
-            names = whole.schema_arrow.names
+            names = leaf_names(whole.schema_arrow)
             chosen = chosen_columns(file, names, wanted, spelling)
             check(file, names)
             included = {name: names[place] for name, place in chosen.items()}
@@ -37,24 +38,28 @@ def read_parquet(
 
 
 def _repeating(whole: pq.ParquetFile, included: list[str]) -> list[str]:
-    """The text columns whose values repeat, by how few bytes the file spends on one: these are read by dictionary."""
-    texts = [n for n in included if _is_text(whole, n)]
+    """The paths of text columns whose values repeat, by how few bytes the file spends on one: these are read by dictionary."""
+    leaves = [whole.schema.column(i) for i in range(len(whole.schema))]
+    texts = {leaf.path for leaf in leaves if leaf.logical_type.type == "STRING" and _is_within(leaf.path, included)}
     if not whole.num_row_groups:
-        return texts
+        return sorted(texts)
     group = whole.metadata.row_group(0)
-    chunks = {c.path_in_schema: c for c in (group.column(i) for i in range(group.num_columns))}
-    return [n for n in texts if chunks[n].total_uncompressed_size <= _REPEATING_BYTES * max(1, chunks[n].num_values)]
+    chunks = [group.column(i) for i in range(group.num_columns)]
+    return [
+        chunk.path_in_schema
+        for chunk in chunks
+        if chunk.path_in_schema in texts and chunk.total_uncompressed_size <= _REPEATING_BYTES * max(1, chunk.num_values)
+    ]
 
 
-def _is_text(whole: pq.ParquetFile, name: str) -> bool:
-    kind = whole.schema_arrow.field(name).type
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+def _is_within(path: str, included: Iterable[str]) -> bool:
+    return any(path == name or path.startswith(f"{name}.") for name in included)
 
 
 def _batches(whole: pq.ParquetFile, file: str, included: dict[str, str]) -> Iterator[RowBatch]:
     first = 1
     for batch in whole.iter_batches(_BATCH_ROWS, columns=list(included.values())):
         if batch.num_rows:
-            columns = {name: batch.column(there) for name, there in included.items()}
+            columns = {name: column_at(batch, there) for name, there in included.items()}
             yield RowBatch(file, first, batch.num_rows, columns)
             first += batch.num_rows

@@ -3,9 +3,12 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+import pyarrow as pa
+
 from allocation.errors import AdapterError
 from billing_adapters.csv_batches import read_csv
 from billing_adapters.files import BROKEN_GZIP, FileStore, opened_plain
+from billing_adapters.json_batches import JSON_SUFFIXES, read_json
 from billing_adapters.parquet_batches import read_parquet
 from billing_adapters.row_batches import HeaderCheck, RowBatch, Spelling
 from billing_adapters.zip_members import read_zip
@@ -17,15 +20,17 @@ def read_batches(
     wanted: Sequence[str],
     check: HeaderCheck,
     spelling: Spelling = str.lower,
+    json_schema: pa.Schema | None = None,
 ) -> Iterator[RowBatch]:
     """The rows of one file with the wanted columns, in order, in bounded memory.
 
     Args:
         store: where the file lies.
-        name: its name there; ``.parquet``, ``.zip`` (of CSV files), and CSV with or without ``.gz``.
+        name: its name there; ``.parquet``, ``.zip`` (of CSV files), JSON lines and CSV with or without ``.gz``.
         wanted: the columns to read, in the one spelling that the batches have.
         check: asked once for each header.
         spelling: makes the names of ``wanted`` and of the file equal.
+        json_schema: the fields of JSON rows, where the format has files of these.
 
     Raises:
         AdapterError: the file is truncated, ragged, in another encoding, or refused by ``check``.
@@ -36,6 +41,9 @@ def read_batches(
             return
         if name.lower().endswith(".parquet"):
             yield from read_parquet(stream, name, wanted, check, spelling)
+            return
+        if json_schema is not None and name.lower().endswith(JSON_SUFFIXES):
+            yield from read_json(stream, name, json_schema, wanted, check, spelling)
             return
         yield from read_csv(stream, name, wanted, check, spelling)
 

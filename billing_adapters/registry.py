@@ -9,6 +9,7 @@ _KINDS = {
     "focus": ("billing_adapters.focus", "FocusBill"),
     "aws-cur": ("billing_adapters.aws_cur", "AwsCurBill"),
     "aws-cur2": ("billing_adapters.aws_cur2", "AwsCur2Bill"),
+    "gcp": ("billing_adapters.gcp_billing_export", "GcpBill"),
     "rate-card": ("billing_adapters.rate_files", "RateCardBill"),
 }
 

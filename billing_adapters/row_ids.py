@@ -52,6 +52,13 @@ def content_hashes(batch: RowBatch, names: Sequence[str]) -> RowHashes:
     return RowHashes(words)
 
 
+def joined_hashes(one: RowHashes, other: RowHashes) -> RowHashes:
+    """The hash of each row's content in two parts."""
+    words = one.words.copy()
+    _mix(words, np.arange(len(words), dtype=np.int32), other.words)
+    return RowHashes(words)
+
+
 def text_hashes(texts: pa.Array) -> RowHashes:
     """The hash of each text; none is null."""
     words = np.empty((len(texts), 2), np.uint64)

@@ -54,4 +54,4 @@ def _changed(store: TableStore, partition: Partition, deliveries: Sequence[Deliv
     new = [d for d in deliveries if d.delivery_id not in known]
     if not new:
         return bool(known - {d.delivery_id for d in deliveries})
-    return any(d.billing_period is None or d.billing_period <= partition.day for d in new)
+    return any(d.may_touch(partition.day) and (d.billing_period or partition.day) <= partition.day for d in new)

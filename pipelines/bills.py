@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +19,7 @@ from billing_adapters.rate_files import RateCardBill
 from billing_adapters.registry import load_bill_source
 from pipelines.billing_entries import BillingEntry, CapacityBlockEntry
 from pipelines.prices import price_options
-from pipelines.settings import Settings
+from pipelines.settings import Settings, day_start
 from pipelines.storage import TableStore
 from pipelines.version import VERSION
 
@@ -104,15 +104,17 @@ def kept_lines(settings: Settings, deliveries: Sequence[str], store: TableStore,
     return _with_distinct_ids(pa.concat_tables(tables))
 
 
-def read_lines(bills: Sequence[Bill], store: TableStore, start: datetime, end: datetime) -> tuple[pa.Table, list[Finding]]:
-    """The lines of all deliveries that touch ``[start, end)``. A delivery is parsed where the store does not have it yet.
+def read_lines(bills: Sequence[Bill], store: TableStore, day: date) -> tuple[pa.Table, list[Finding]]:
+    """The lines of all deliveries that touch the UTC day. A delivery is parsed where the store does not have it yet.
 
     Rate cards have none here: theirs need the nodes (``cards``).
     """
+    start = day_start(day)
     tables = [LINE_ITEMS.empty()]
+    end = start + timedelta(days=1)
     first, until = pa.scalar(start, TIME), pa.scalar(end, TIME)
     for bill in bills:
-        if isinstance(bill.source, RateCardBill):
+        if isinstance(bill.source, RateCardBill) or not bill.delivery.may_touch(day):
             continue
         lines = kept_delivery(store, bill.key, bill.costs, first, until)
         if lines is None:

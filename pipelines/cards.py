@@ -1,6 +1,6 @@
 """Rate cards in the walk: their lines of a day, from the nodes that are known then; computed anew each time and never kept.
 
-Here belongs what binds cards to the other bills and to the nodes. What a card says stands in ``billing_adapters.rate_card``.
+Here belongs what binds cards to the nodes. What a card says stands in ``billing_adapters.rate_card``.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -9,15 +9,14 @@ from datetime import date, timedelta
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from allocation.findings import Code, Finding, Severity
 from allocation.schemas import LINE_ITEMS
-from allocation.times import milliseconds, to_ms
+from allocation.times import to_ms
 from billing_adapters.rate_files import RateCardBill
 from billing_adapters.rate_lines import card_lines
 from pipelines.billing_entries import RATE_CARD
-from pipelines.bills import Bill, discover
+from pipelines.bills import Bill, discover, options_of
 from pipelines.prices import before_known, dated
 from pipelines.settings import Settings, day_start
 
@@ -33,6 +32,11 @@ class CardDay:
 def cards_of(bills: Sequence[Bill]) -> tuple[Bill, ...]:
     """Those bills that are rate cards."""
     return tuple(bill for bill in bills if isinstance(bill.source, RateCardBill))
+
+
+def card_names(settings: Settings) -> set[str]:
+    """The names of the billing entries that are rate cards."""
+    return {options_of(entry, n).source_id for n, entry in enumerate(settings.billing) if entry.kind == RATE_CARD}
 
 
 def lines_of_cards(bills: Sequence[Bill], nodes: Mapping[str, pd.DataFrame], day: date) -> CardDay:
@@ -120,32 +124,3 @@ def kept_card_lines(settings: Settings, deliveries: Collection[str], nodes: Mapp
         return LINE_ITEMS.empty()
     bills = discover(settings.model_copy(update={"billing": only}))
     return lines_of_cards([bill for bill in bills if bill.delivery.delivery_id in deliveries], nodes, day).lines
-
-
-def billed_twice(cards: pa.Table, others: pa.Table, day: date) -> list[Finding]:
-    """A finding for each machine that a card and another bill (or two cards) charge in one hour."""
-    if not len(cards):
-        return []
-    metric = cards["cost_metric"][0].as_py()
-    mine = _usage(cards.filter(pc.equal(cards["cost_metric"], metric)))
-    rest = pd.concat([_usage(others), mine]).drop_duplicates(["node_key", "source_id", "start", "end"])
-    both = mine.reset_index().merge(rest, on="node_key", suffixes=("", "_other"))
-    both = both[(both.source_id != both.source_id_other) & (both.start < both.end_other) & (both.end > both.start_other)]
-    both = both.assign(pair=[" and ".join(sorted(p)) for p in zip(both.source_id, both.source_id_other, strict=True)])
-    once = both.drop_duplicates(["index", "pair"])
-    period = (day_start(day), day_start(day) + timedelta(days=1))
-    found = []
-    for (node, pair, currency), lines in once.groupby(["node_key", "pair", "currency"]):
-        evidence = f"the bills {pair} both charge this machine in the same hours; narrow the card's `match`, or exclude the lines"
-        cost = int(lines.nanos.sum())
-        found.append(Finding(Code.BILLED_TWICE, Severity.WARNING, str(node), evidence, period, len(lines), cost, str(currency)))
-    return found
-
-
-def _usage(lines: pa.Table) -> pd.DataFrame:
-    """The lines that machines are charged for."""
-    of_machine = pc.and_(pc.is_null(lines["scope_rule"]), pc.is_valid(lines["node_key"]))
-    usage = lines.filter(pc.and_(of_machine, pc.equal(lines["charge_category"], "Usage")))
-    table = usage.select(["node_key", "source_id", "currency"]).to_pandas()
-    start, end = milliseconds(usage["charge_period_start"]), milliseconds(usage["charge_period_end"])
-    return table.assign(start=start, end=end, nanos=usage["cost_nanos"].to_numpy())

@@ -29,8 +29,9 @@ from allocation.scope import DayLines, day_lines, expected_ms
 from allocation.times import DAY_MS, milliseconds, to_ms
 from allocation.usage import measure
 from billing_adapters.gcp_machines import MachinePrices
+from pipelines.billed_twice import billed_twice
 from pipelines.bills import Bill, discover, mixed_currencies, read_lines
-from pipelines.cards import billed_twice, cards_of, lines_of_cards, with_models
+from pipelines.cards import card_names, cards_of, lines_of_cards, with_models
 from pipelines.inputs import inputs_of
 from pipelines.inventory import catalogue, nodes_frame, pods_frame, with_billed_types
 from pipelines.overruled import idle_rules, overruled, rules_of
@@ -111,8 +112,7 @@ class DayBill:
 def read_day(walk: Walk, day: date, bills: Sequence[Bill] | None = None) -> DayBill:
     """All lines that touch the day, from every configured bill."""
     bills = discover(walk.settings) if bills is None else bills
-    start = day_start(day)
-    delivered, noticed = read_lines(bills, walk.store, start, start + DAY)
+    delivered, noticed = read_lines(bills, walk.store, day)
     scoped = overruled(walk.settings, delivered)
     lines, noticed = scoped.lines, [*noticed, *idle_rules(scoped, day)]
     touching = tuple(sorted(lines["delivery_id"].unique().to_pylist()))
@@ -127,7 +127,7 @@ def with_cards(bill: DayBill, nodes: Mapping[str, pd.DataFrame]) -> DayBill:
     lines = pa.concat_tables([bill.lines, own.lines])
     period = (day_start(bill.day), day_start(bill.day) + DAY)
     told = [f for f in bill.findings if f.code is not Code.MIXED_CURRENCIES]
-    told += [*mixed_currencies(lines, period), *own.findings, *billed_twice(own.lines, bill.lines, bill.day)]
+    told += [*mixed_currencies(lines, period), *own.findings]
     deliveries = {*bill.deliveries, *(card.delivery.delivery_id for card in bill.cards)}
     return replace(bill, lines=lines, deliveries=tuple(sorted(deliveries)), findings=tuple(told), cards=())
 
@@ -311,6 +311,7 @@ def compute(walk: Walk, bill: DayBill, fetched: Mapping[str, Fetched], clusters:
             owned += [*fetched[name].findings, *without_series(name, fetched[name], bill.day)]
         else:
             owned += unused_settings(walk.settings, fetched, nodes, bill.lines, bill.day)
+            owned += billed_twice(scope.lines, card_names(walk.settings), bill.day)
         yield finish(scope, measured, chargeback, owned, bill, partition, run_id)
 
 

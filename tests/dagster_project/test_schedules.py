@@ -68,9 +68,19 @@ def test_days_before_the_first_are_left_alone(place: Place) -> None:
         (["a"], [Delivery("b", (), OCTOBER)], True),
         (["a"], [Delivery("a", (), OCTOBER), Delivery("b", ())], True),
         (["a"], [Delivery("a", (), OCTOBER), Delivery("n", (), NOVEMBER)], False),
+        (["a"], [Delivery("a", ()), Delivery("d", (), days=(date(2026, 10, 2), date(2026, 10, 3)))], True),
+        (["a"], [Delivery("a", ()), Delivery("d", (), days=(date(2026, 10, 3), date(2026, 10, 4)))], False),
         (["a", "gone"], [Delivery("a", (), OCTOBER)], True),
     ],
-    ids=["same", "replaced", "one more of no month", "one more of a later month", "one less"],
+    ids=[
+        "same",
+        "replaced",
+        "one more of no month",
+        "one more of a later month",
+        "one more of that day",
+        "one more of other days",
+        "one less",
+    ],
 )
 def test_a_delivery_concerns_the_days_of_its_month_and_later_ones(
     place: Place, told: list[str], now: list[Delivery], due: bool

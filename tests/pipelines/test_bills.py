@@ -28,6 +28,9 @@ def test_two_entries_with_equal_rows_are_two_lines_each(tmp_path: Path) -> None:
     assert len({row["line_item_id"] for row in lines}) == len(lines) == 11
     assert sum(row["cost_in"] for row in lines) == Decimal("33.25")
     assert sum(row["cost"] for r in results for row in r.chargeback.to_pylist()) == Decimal("20.00")
+    found = [row for r in results for row in r.findings.to_pylist() if row["code"] == "billed_twice"]
+    told = [(row["subject"], row["cost_at_risk"], row["currency"]) for row in found]
+    assert told == [("i-0a00000000000001a", Decimal(10), "USD")]
 
 
 def test_a_delivery_is_parsed_once(tmp_path: Path) -> None:

@@ -1,0 +1,61 @@
+"""What a row of Google's bill and each of its credits cost by each metric.
+
+``billed`` is the invoice: the row's cost, and each credit as it stands. ``effective`` is the same with the fees of commitments on
+the usage that they paid for (``gcp_commitments``), and without promotions, which pay for usage and do not make it cheaper.
+``list`` and ``contracted`` are prices of usage: credits, taxes and corrections have none and are 0.
+"""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from billing_adapters.base import BillOptions
+from billing_adapters.gcp_columns import CONTRACTED, COST, LIST
+from billing_adapters.gcp_commitments import Commitments, Money
+from billing_adapters.lines import Cost, money, one_of
+from billing_adapters.row_batches import RowBatch
+
+PROMOTION = "PROMOTION"
+_PRICES = {"list": (LIST,), "contracted": CONTRACTED}
+
+
+def row_costs(rows: Money, batch: RowBatch, options: BillOptions, commitments: Commitments) -> dict[str, Cost]:
+    """What each row costs under each metric that is asked for. ``rows`` is what they cost on the invoice."""
+    costs = {"billed": rows.cost}
+    for metric in options.costs:
+        if metric in _PRICES:
+            costs[metric] = _price(batch, rows, metric)
+        elif metric == "effective":
+            costs[metric] = commitments.fees(rows)
+    return {metric: costs[metric] for metric in options.costs}
+
+
+def credit_costs(given: Money, types: pa.Array, options: BillOptions, commitments: Commitments) -> dict[str, Cost]:
+    """What each credit is under each metric. ``given`` is what they take off the invoice."""
+    costs = {"billed": given.cost}
+    for metric in options.costs:
+        if metric in _PRICES:
+            costs[metric] = _kept(given.cost, pa.repeat(False, len(types)))
+        elif metric == "effective":
+            left_out = one_of(types, [] if options.include_promotions else [PROMOTION])
+            costs[metric] = _kept(commitments.credits(given), pc.invert(left_out))
+    return {metric: costs[metric] for metric in options.costs}
+
+
+def _price(batch: RowBatch, rows: Money, metric: str) -> Cost:
+    """The price of usage; 0 for other rows. Usage that somebody paid for has a price, or the run ends."""
+    column = next(name for name in _PRICES[metric] if name in batch.columns)
+    usage = pc.equal(pc.cast(rows.known["charge_category"], pa.string()), "Usage")
+    amounts = batch.amounts(column)[column]
+    lacking = pc.and_(pc.and_(pc.is_null(amounts), usage), pc.not_equal(rows.cost.nanos, 0))
+    if pc.any(lacking).as_py():
+        index = pc.index(lacking, True).as_py()
+        problem = f"{column} is empty although the row costs {batch.text(COST)[index].as_py()}"
+        raise batch.error(index, problem, "Choose another cost (billed or effective).")
+    zero = pa.scalar(0.0) if pa.types.is_floating(amounts.type) else pa.scalar("0")
+    return _kept(money(batch, pc.fill_null(amounts, zero), column), usage)
+
+
+def _kept(cost: Cost, mask: pa.Array) -> Cost:
+    """The costs where the mask holds, else 0."""
+    nothing = pa.scalar("0").cast(cost.residue.type)
+    return Cost(pc.if_else(mask, cost.nanos, 0), pc.if_else(mask, cost.residue, nothing))

@@ -1,0 +1,95 @@
+"""Rows of Google's detailed billing export from any file or table, as batches of flat columns: credits stay lists of records."""
+
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+
+from billing_adapters.files import FileStore
+from billing_adapters.gcp_columns import CREDITS, SYSTEM_LABELS, WANTED, one_word
+from billing_adapters.json_batches import AMOUNT
+from billing_adapters.readers import read_batches
+from billing_adapters.record_columns import column_at, leaf_names
+from billing_adapters.row_batches import HeaderCheck, RowBatch, chosen_columns
+
+CREDIT = pa.struct([("amount", AMOUNT), ("full_name", pa.string()), ("id", pa.string()), ("type", pa.string())])
+LABEL = pa.struct([("key", pa.string()), ("value", pa.string())])
+_LISTS: Mapping[str, pa.DataType] = {CREDITS: pa.list_(CREDIT), SYSTEM_LABELS: pa.list_(LABEL)}
+_AMOUNTS = ("cost", "cost_at_list", "cost_at_effective_price_default", "cost_at_effective_price", "usage.amount")
+_EMPTY = r"^\s*(\[\s*\])?\s*$"
+_PYTHON_WORDS = {"None": "null", "True": "true", "False": "false"}
+
+
+def read_rows(store: FileStore, name: str, check: HeaderCheck) -> Iterator[RowBatch]:
+    """The rows of one file (Parquet, JSON lines or CSV), batch by batch."""
+    for batch in read_batches(store, name, WANTED, check, one_word, json_schema=_json_schema()):
+        yield _with_lists(batch)
+
+
+def flat_batch(file: str, first_row: int, batch: pa.RecordBatch, check: HeaderCheck | None = None) -> RowBatch:
+    """An Arrow batch whose columns may be records (of BigQuery, of Parquet) as a batch of rows.
+
+    Args:
+        file: the name of the place for messages.
+        first_row: the number of the batch's first row there, from 1.
+        batch: columns of ``gcp_columns.WANTED`` by their names in the export; what is not there counts as null.
+        check: asked with the columns' names.
+    """
+    names = leaf_names(batch.schema)
+    if check is not None:
+        check(file, names)
+    chosen = chosen_columns(file, names, WANTED, one_word)
+    columns = {wanted: column_at(batch, names[place]) for wanted, place in chosen.items()}
+    return _with_lists(RowBatch(file, first_row, batch.num_rows, columns))
+
+
+def _json_schema() -> pa.Schema:
+    """The fields that are read of JSON rows, in their records."""
+    records: dict[str, list[pa.Field]] = {}
+    flat = []
+    for name in WANTED:
+        kind = _LISTS.get(name) or (AMOUNT if name in _AMOUNTS or name.startswith("usage.amount") else pa.string())
+        record, _, field = name.rpartition(".")
+        if record:
+            records.setdefault(record, []).append(pa.field(field, kind))
+        else:
+            flat.append(pa.field(name, kind))
+    return pa.schema([*flat, *(pa.field(name, pa.struct(fields)) for name, fields in records.items())])
+
+
+def _with_lists(batch: RowBatch) -> RowBatch:
+    """The same rows with lists that stood as texts as lists of records."""
+    texts = [name for name in _LISTS if name in batch.columns and not pa.types.is_list(batch.columns[name].type)]
+    if not texts:
+        return batch
+    lists = {name: _parsed(batch, name) for name in texts}
+    return RowBatch(batch.file, batch.first_row, batch.rows, {**batch.columns, **lists}, batch.places)
+
+
+def _parsed(batch: RowBatch, name: str) -> pa.Array:
+    """Lists from texts: JSON, or as Python prints them; each distinct text is read once."""
+    texts = batch.text(name).dictionary_encode()
+    distinct = pc.if_else(pc.match_substring_regex(texts.dictionary, _EMPTY), "[]", texts.dictionary)
+    rows = pc.binary_join_element_wise('{"v":', _as_json(distinct), "}", "")
+    if not len(rows):
+        return pa.nulls(batch.rows, _LISTS[name])
+    whole = pa.py_buffer("\n".join(rows.to_pylist()).encode())
+    options = pyarrow.json.ParseOptions(explicit_schema=pa.schema([("v", _LISTS[name])]), unexpected_field_behavior="ignore")
+    reading = pyarrow.json.ReadOptions(use_threads=False, block_size=max(1 << 20, whole.size + 1))
+    try:
+        lists = pyarrow.json.read_json(pa.BufferReader(whole), read_options=reading, parse_options=options)["v"].combine_chunks()
+    except pa.ArrowInvalid as error:
+        problem = f"{name}: a text of these rows is no list of records, as JSON or as Python prints it"
+        raise batch.error(0, problem, f"Export it by TO_JSON_STRING({name}).") from error
+    return lists.take(texts.indices)
+
+
+def _as_json(texts: pa.Array) -> pa.Array:
+    """Texts in which Python's quotes and words are JSON's; those of JSON stay. Line breaks become blanks."""
+    texts = pc.replace_substring_regex(texts, r"[\r\n]+", " ")
+    printed = pc.match_substring_regex(texts, r"^\s*\[\s*\{\s*'")
+    changed = pc.replace_substring_regex(texts, r"'([^'\"\\]*)'", r'"\1"')
+    for python, word in _PYTHON_WORDS.items():
+        changed = pc.replace_substring_regex(changed, rf"([:,\[]\s*){python}(\s*[,}}\]])", rf"\1{word}\2")
+    return pc.if_else(printed, changed, texts)
