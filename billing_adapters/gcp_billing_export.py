@@ -43,4 +43,5 @@ class GcpBill:
             yield from read_rows(self._store, name, self._check_header)
 
     def _check_header(self, file: str, columns: Collection[str]) -> None:
-        check_header(file, columns, self._options.costs)
+        listed = self._options.prices is not None
+        check_header(file, columns, [cost for cost in self._options.costs if cost != "list" or not listed])

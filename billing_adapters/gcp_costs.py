@@ -3,6 +3,7 @@
 ``billed`` is the invoice: the row's cost, and each credit as it stands. ``effective`` is the same with the fees of commitments on
 the usage that they paid for (``gcp_commitments``), and without promotions, which pay for usage and do not make it cheaper.
 ``list`` and ``contracted`` are prices of usage: credits, taxes and corrections have none and are 0.
+Where the rows have no ``cost_at_list``, the price list says it (``gcp_list_costs``).
 """
 
 import pyarrow as pa
@@ -11,10 +12,12 @@ import pyarrow.compute as pc
 from billing_adapters.base import BillOptions
 from billing_adapters.gcp_columns import CONTRACTED, COST, LIST
 from billing_adapters.gcp_commitments import Commitments, Money
+from billing_adapters.gcp_list_costs import kept_prices, list_amounts
 from billing_adapters.lines import Cost, money, one_of
 from billing_adapters.row_batches import RowBatch
 
 PROMOTION = "PROMOTION"
+LISTED = "the list price of the SKU by Google's price list"
 _PRICES = {"list": (LIST,), "contracted": CONTRACTED}
 
 
@@ -23,7 +26,7 @@ def row_costs(rows: Money, batch: RowBatch, options: BillOptions, commitments: C
     costs = {"billed": rows.cost}
     for metric in options.costs:
         if metric in _PRICES:
-            costs[metric] = _price(batch, rows, metric)
+            costs[metric] = _price(batch, rows, metric, options)
         elif metric == "effective":
             costs[metric] = commitments.fees(rows)
     return {metric: costs[metric] for metric in options.costs}
@@ -41,12 +44,16 @@ def credit_costs(given: Money, types: pa.Array, options: BillOptions, commitment
     return {metric: costs[metric] for metric in options.costs}
 
 
-def _price(batch: RowBatch, rows: Money, metric: str) -> Cost:
+def _price(batch: RowBatch, rows: Money, metric: str, options: BillOptions) -> Cost:
     """The price of usage; 0 for other rows. Usage that somebody paid for has a price, or the run ends."""
-    column = next(name for name in _PRICES[metric] if name in batch.columns)
+    column = next((name for name in _PRICES[metric] if name in batch.columns), LIST)
     usage = pc.equal(pc.cast(rows.known["charge_category"], pa.string()), "Usage")
     amounts = batch.amounts(column)[column]
-    lacking = pc.and_(pc.and_(pc.is_null(amounts), usage), pc.not_equal(rows.cost.nanos, 0))
+    paid = pc.and_(usage, pc.not_equal(rows.cost.nanos, 0))
+    untold = amounts.null_count == len(amounts) and pc.any(paid).as_py()
+    if metric == "list" and options.prices is not None and untold:
+        column, amounts = LISTED, list_amounts(batch, kept_prices(options.prices))
+    lacking = pc.and_(pc.is_null(amounts), paid)
     if pc.any(lacking).as_py():
         index = pc.index(lacking, True).as_py()
         problem = f"{column} is empty although the row costs {batch.text(COST)[index].as_py()}"

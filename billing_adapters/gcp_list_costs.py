@@ -3,13 +3,16 @@
 Here belongs which price a row has, by its SKU, region and time. What else a row says stands with the export's other columns.
 """
 
+from functools import lru_cache
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from allocation.times import milliseconds
-from billing_adapters.gcp_price_cache import COMPUTE_ENGINE, PriceList
+from billing_adapters.base import PriceOptions
+from billing_adapters.gcp_price_cache import COMPUTE_ENGINE, PriceList, price_list
 from billing_adapters.row_batches import RowBatch, decimal_texts
 
 QUANTITY, SKU, REGION, SERVICE, COST = "usage.amount_in_pricing_units", "sku.id", "location.region", "service.id", "cost"
@@ -19,6 +22,12 @@ _EVERYWHERE = "global"
 _QUANTITIES = pa.decimal256(50, 30)
 _PRICES = pa.decimal256(19, 9)
 _NUMBER = r"^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,2})?$"
+
+
+@lru_cache(maxsize=2)
+def kept_prices(options: PriceOptions) -> PriceList:
+    """The price list, asked for once a run, whatever the number of batches."""
+    return price_list(options)
 
 
 def list_amounts(batch: RowBatch, prices: PriceList) -> pa.Array:

@@ -1,6 +1,7 @@
 """List prices through the whole walk: from the catalog's own protocol to rows, offline after, and walked back by ``explain``."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -12,8 +13,10 @@ import pytest
 from pipelines.explain import Query, document, explain
 from pipelines.settings import load_settings
 from pipelines.stages import open_walk
+from pipelines.storage import Partition
 from tests.catalog import A2_CORE, A2_RAM, A100, Catalog, catalog_server, sku
 from tests.pipelines.explained import check_walk
+from tests.pipelines.test_explain import CASES, computed
 from tests.walk.test_faults import DAY, Place, gpu, line
 
 SINCE = datetime(2026, 9, 1, tzinfo=UTC)
@@ -114,3 +117,35 @@ def test_a_machine_without_a_list_price_is_named_with_its_money(tmp_path: Path, 
     assert place.by_pod() == {"p": Decimal("3.673385")}
     (told,) = (row for row in place.rows("prod", "findings") if row["code"] == UNPRICED)
     assert (told["subject"], told["cost_at_risk"]) == ("a", Decimal("3.673385"))
+
+
+def test_by_sku_on_googles_own_lines_is_walked_back_line_by_line(tmp_path: Path) -> None:
+    """Case 109: of four rows and two credits, those of the GPU and of no part have two pods' rows each, the others the host's."""
+    walk = computed(CASES / "109-share-by-sku" / "chargeback.yaml", tmp_path, DAY)
+    stored = walk.store.read("chargeback", Partition(DAY, "prod"))
+    assert stored is not None
+    counts = []
+    for line_id in sorted(set(stored["line_item_id"].to_pylist())):
+        found = json.loads(json.dumps(document(explain(walk, Query(DAY, line_item=line_id)))))
+        for told in found["rows"]:
+            check_walk(told)
+        counts.append(found["rows_matched"])
+    assert sorted(counts) == [1, 1, 1, 2, 2, 2]
+
+
+def test_list_costs_of_an_export_that_has_none(tmp_path: Path) -> None:
+    """The rows of GPU, cores and memory of case 109 by the list of case 110: 2.933908 + 0.379332 + 0.360145, credits 0."""
+    case = CASES / "109-share-by-sku"
+    rows = (case / "bill.jsonl").read_text(encoding="utf-8").splitlines()[:3]
+    (tmp_path / "bill.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    shutil.copy(case / "metrics.om", tmp_path)
+    text = (case / "chargeback.yaml").read_text(encoding="utf-8").replace("cost: billed", "cost: [billed, list]")
+    cache = CASES / "110-share-by-list-prices"
+    (tmp_path / "chargeback.yaml").write_text(f"{text}prices: {{cache: '{cache}'}}\n", encoding="utf-8")
+    walk = computed(tmp_path / "chargeback.yaml", tmp_path, DAY)
+    stored = walk.store.read("chargeback", Partition(DAY, "prod"))
+    assert stored is not None
+    sums = {metric: sum(r["cost"] for r in stored.to_pylist() if r["cost_metric"] == metric) for metric in ("billed", "list")}
+    assert sums == {"billed": Decimal("3.223385"), "list": Decimal("3.673385")}
+    host = sum(r["cost"] for r in stored.to_pylist() if r["cost_metric"] == "list" and r["bucket"] == "host")
+    assert host == Decimal("0.739477")
