@@ -43,7 +43,8 @@ def credit_costs(given: Money, types: pa.Array, options: BillOptions, commitment
 
 def _price(batch: RowBatch, rows: Money, metric: str) -> Cost:
     """The price of usage; 0 for other rows. Usage that somebody paid for has a price, or the run ends."""
-    column = next(name for name in _PRICES[metric] if name in batch.columns)
+    there = [name for name in _PRICES[metric] if name in batch.columns]
+    column = next((name for name in there if batch.columns[name].null_count < batch.rows), there[0])
     usage = pc.equal(pc.cast(rows.known["charge_category"], pa.string()), "Usage")
     amounts = batch.amounts(column)[column]
     lacking = pc.and_(pc.and_(pc.is_null(amounts), usage), pc.not_equal(rows.cost.nanos, 0))

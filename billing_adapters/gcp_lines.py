@@ -14,6 +14,7 @@ from billing_adapters.gcp_costs import credit_costs, row_costs
 from billing_adapters.gcp_facts import facts
 from billing_adapters.lines import Origin, money, one_of, one_text, quantities
 from billing_adapters.parsed import parsed_lines
+from billing_adapters.record_columns import plain_decimals
 from billing_adapters.row_batches import RowBatch
 from billing_adapters.row_ids import RowHashes, content_hashes, joined_hashes
 
@@ -61,11 +62,23 @@ def _rows(batch: RowBatch, origin: Origin) -> _Rows:
     offset = np.zeros(batch.rows, np.bool_)
     offset[parents.filter(one_of(types, [OFFSET])).to_numpy()] = True
     fee = pc.if_else(pa.array(offset), pa.scalar(None, TEXT), fee)
+    known["pricing_category"] = _covered(known["pricing_category"], parents.filter(pc.is_valid(commitments_of_credits(types))))
     of_row = {name: values.take(parents) for name, values in known.items()}
     nothing = {name: pa.nulls(given.rows, known[name].type) for name in _OF_USAGE}
     of_credit = {**of_row, **nothing, "charge_category": one_text("Credit", given.rows), "line_type": types.dictionary_encode()}
     amounts = money(given, given.amounts("amount")["amount"], "credits.amount")
     return _Rows(batch, Money(billed, fee, known), Money(amounts, commitments_of_credits(types), of_credit), given, parents)
+
+
+def _covered(pricing: pa.Array, rows: pa.Array) -> pa.Array:
+    """How usage was priced, where a commitment's credits cover some of it."""
+    if not len(rows):
+        return pricing
+    covered = np.zeros(len(pricing), np.bool_)
+    covered[rows.to_numpy()] = True
+    texts = pc.cast(pricing, TEXT)
+    mine = pc.and_(pa.array(covered), one_of(texts, ["on-demand"]))
+    return pc.if_else(mine, pa.scalar("committed"), texts).dictionary_encode()
 
 
 def _credits(batch: RowBatch) -> tuple[pa.Array, RowBatch]:
@@ -75,7 +88,7 @@ def _credits(batch: RowBatch) -> tuple[pa.Array, RowBatch]:
         lists = pa.nulls(batch.rows, pa.list_(pa.struct([("amount", pa.float64()), ("type", TEXT)])))
     parents, flat = pc.list_parent_indices(lists), pc.list_flatten(lists)
     names = [field.name for field in flat.type]
-    columns = {name: pc.struct_field(flat, name) for name in _CREDIT_COLUMNS if name in names}
+    columns = {name: plain_decimals(pc.struct_field(flat, name)) for name in _CREDIT_COLUMNS if name in names}
     return parents, RowBatch(batch.file, batch.first_row, len(parents), columns, parents.to_numpy())
 
 
