@@ -67,6 +67,7 @@ class Code(StrEnum):
     HOST_NOT_DIVIDED = "host_not_divided"
     UNUSED_RESERVATION = "unused_reservation"
     BILLED_TWICE = "billed_twice"
+    VM_NAME_REUSED = "vm_name_reused"
 
 
 @dataclass(frozen=True)

@@ -99,14 +99,14 @@ def test_fees_beyond_the_days_credits_are_an_unused_commitment(tmp_path: Path) -
 def test_fees_go_to_credits_of_their_account_currency_and_day(tmp_path: Path, other: dict[str, str]) -> None:
     """The third, an hour of the same UTC day, is the one that takes the fee."""
     same_day = other.get("usage_end_time", "").startswith("2026-10-02")
-    lines = parsed(tmp_path, usage("4", "-4", **other), fee("3"))
+    lines = parsed(tmp_path, {**usage("4", "-4"), **other}, fee("3"))
     assert amounts(lines, "Credit") == [-1 if same_day else -4]
     assert amounts(lines, "Purchase") == [0 if same_day else 3]
 
 
 def test_resource_based_fees_go_to_their_own_credits(tmp_path: Path) -> None:
     """10 of usage, covered by 6; the commitment costs 4.5: a quarter of the credit stays. Spend-based ones are apart."""
-    own = fee("4.5", **{"sku.description": "Commitment v1: A2 Core in Americas for 1 Year"})
+    own = {**fee("4.5"), "sku.description": "Commitment v1: A2 Core in Americas for 1 Year"}
     lines = parsed(tmp_path, usage("10", "-6", kind="COMMITTED_USAGE_DISCOUNT"), own, usage("3", "-2"), fee("1"))
     assert amounts(lines, "Credit") == [Decimal("-1.5"), -1]
     assert amounts(lines, "Purchase") == [0, 0]
