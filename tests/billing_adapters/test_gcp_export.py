@@ -166,6 +166,19 @@ def test_parquet_json_and_csv_are_the_same_lines(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("rows_of_group", [7, 20_000])
+def test_parquet_of_several_row_groups_small_and_large(tmp_path: Path, rows_of_group: int) -> None:
+    """Each group has a dictionary of its own for a record's field; no row is lost or numbered twice where groups meet."""
+    whole = pa.concat_tables([table(MIXED)] * (17_000 if rows_of_group > 7 else 5)).combine_chunks()
+    pq.write_table(whole, tmp_path / "b.parquet", row_group_size=rows_of_group)
+    lines = parse_all("gcp", tmp_path / "b.parquet")
+    assert lines.num_rows == len(whole) // 3 * 5
+    assert set(lines["source_row"].to_pylist()) == set(range(1, len(whole) + 1))
+    assert set(lines["node_key"].to_pylist()) == {"gce:gpu-proj/us-central1-a/gpu-a"}
+    each = Decimal("0.1234567890123") + Decimal("0.000012") - Decimal("0.300001") + Decimal("2.933908")
+    assert total(lines) == each * (len(whole) // 3)
+
+
 def test_no_digit_of_a_number_in_json_is_lost(tmp_path: Path) -> None:
     costs = ["0.000123456789012345", "123456.789012345", "0.12345678901234567890123", "1.2e-07", "100", "-5e-10", "0", "1e2"]
     raw = json_bytes([{"cost": f"@{n}"} for n in range(len(costs))]).decode()
