@@ -37,6 +37,9 @@ HASHED = tuple(
 """The columns whose content makes the id of a line: the export has none of its own."""
 WANTED = (*HASHED, CREDITS, SYSTEM_LABELS)
 
+MONEY = (*ACCOUNTING, *PLACING, START, END, MONTH, "sku.description", COST, CREDITS)
+"""What the fees and credits of commitments are summed by."""
+
 _COSTS = {"list": (LIST,), "contracted": CONTRACTED}
 METRICS = ("billed", "effective", "contracted", "list")
 _OTHERS = (

@@ -57,6 +57,26 @@ def facts(batch: RowBatch, options: BillOptions) -> dict[str, pa.Array]:
     }
 
 
+def grouping(batch: RowBatch, options: BillOptions) -> dict[str, pa.Array]:
+    """The columns of ``facts`` that fees and credits of commitments are grouped by, without the rest."""
+    return {
+        **batch.by_distinct(ACCOUNTING, lambda few: _accounts(few, options)),
+        **batch.by_distinct((START, END, MONTH), _periods),
+        **batch.by_distinct(PLACING, _regions),
+    }
+
+
+def fees(batch: RowBatch) -> pa.Array:
+    """The commitment that each row is the fee of, by its SKU; null for other rows."""
+    found: pa.Array = batch.by_distinct(("sku.description",), lambda few: {FEE: _fees(few.text("sku.description"))})[FEE]
+    return found
+
+
+def _fees(sku: pa.Array) -> pa.Array:
+    rules = [(_DOLLAR_FEE, "dollar"), (_RESOURCE_FEE, "resource")]
+    return first_rule(len(sku), [(sure(pc.match_substring_regex(sku, pattern)), name) for pattern, name in rules])
+
+
 def _labels(batch: RowBatch) -> dict[str, pa.Array]:
     """The machine's type, and whether the row is of a reservation that nobody used."""
     lists = batch.columns.get(SYSTEM_LABELS)
@@ -112,8 +132,9 @@ def _identities(batch: RowBatch) -> dict[str, pa.Array]:
     whole = batch.text(GLOBAL_NAME)
     if not whole.null_count:
         return batch.by_distinct(IDENTITY, _identity)
-    part = batch.by_distinct(("sku.description",), lambda few: {_OF_PART: _yes(pc.is_valid(_parts(few.text("sku.description"))))})
-    told = pc.if_else(pc.is_null(whole), pc.cast(part[_OF_PART], TEXT), pa.scalar(None, TEXT))
+    unnamed = pc.is_null(whole)
+    parts = _parts(batch.chosen(pc.indices_nonzero(unnamed), ("sku.description",)).text("sku.description"))
+    told = pc.replace_with_mask(pa.nulls(batch.rows, TEXT), unnamed, parts)
     rows = RowBatch(batch.file, batch.first_row, batch.rows, {**batch.columns, _OF_PART: told}, batch.places)
     return rows.by_distinct((*IDENTITY, _OF_PART), _identity)
 
@@ -140,8 +161,7 @@ def _identity(batch: RowBatch) -> Mapping[str, pa.Array]:
 def _rules(batch: RowBatch) -> Mapping[str, pa.Array]:
     """What is ruled by a row's SKU, unit and type, and by the kind of its resource."""
     sku, cost_type = batch.text("sku.description"), batch.required("cost_type")
-    fees = [(_DOLLAR_FEE, "dollar"), (_RESOURCE_FEE, "resource")]
-    fee = first_rule(batch.rows, [(sure(pc.match_substring_regex(sku, pattern)), name) for pattern, name in fees])
+    fee = _fees(sku)
     is_vm = pc.is_valid(batch.text(_IS_VM))
     return {
         "line_type": cost_type,

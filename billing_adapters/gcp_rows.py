@@ -2,7 +2,7 @@
 
 import ast
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,15 +34,15 @@ _EMPTY = r"^\s*(\[\s*\])?\s*$"
 _PYTHON_WORDS = {"None": "null", "True": "true", "False": "false"}
 
 
-def read_rows(store: FileStore, name: str, check: HeaderCheck) -> Iterator[RowBatch]:
-    """The rows of one file (Parquet, JSON lines or CSV), batch by batch."""
+def read_rows(store: FileStore, name: str, check: HeaderCheck, wanted: Sequence[str] = WANTED) -> Iterator[RowBatch]:
+    """The rows of one file (Parquet, JSON lines or CSV) with the wanted columns, batch by batch."""
     sparse = name.lower().endswith(JSON_SUFFIXES)
 
     def check_told(file: str, names: Collection[str]) -> None:
         check(file, {*names, *_LEFT_OUT} if sparse else names)
 
-    for batch in read_batches(store, name, WANTED, check_told, one_word, json_schema=_json_schema()):
-        if sparse:
+    for batch in read_batches(store, name, wanted, check_told, one_word, json_schema=_json_schema()):
+        if sparse and wanted is WANTED:
             _refuse_standard(batch)
         yield _with_lists(batch)
 
