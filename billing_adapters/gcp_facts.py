@@ -148,10 +148,13 @@ def _identity(batch: RowBatch) -> Mapping[str, pa.Array]:
     name, whole = batch.text(RESOURCE_NAME), batch.text(GLOBAL_NAME)
     compute = one_of(batch.text("service.id"), [COMPUTE_ENGINE])
     told = sure(pc.match_substring_regex(whole, _VM))
-    zone = pc.coalesce(batch.text("location.zone"), pc.struct_field(pc.extract_regex(whole, r"/zones/(?P<zone>[^/]+)/"), "zone"))
+    zone = batch.text("location.zone")
+    if zone.null_count:
+        zone = pc.coalesce(zone, pc.struct_field(pc.extract_regex(whole, r"/zones/(?P<zone>[^/]+)/"), "zone"))
     like_one = pc.or_(pc.is_valid(batch.text(_OF_PART)), sure(pc.match_substring(name, "/instances/")))
     unnamed = pc.and_(pc.and_(pc.is_null(whole), compute), pc.and_(pc.is_valid(zone), like_one))
-    short = pc.replace_substring_regex(name, r"^.*/", "")
+    has_path = pc.any(pc.match_substring(name, "/")).as_py()
+    short = pc.replace_substring_regex(name, r"^.*/", "") if has_path else name
     key = pc.utf8_lower(pc.binary_join_element_wise("gce:", batch.text("project.id"), "/", zone, "/", short, ""))
     is_vm = pc.and_(pc.or_(told, unnamed), pc.is_valid(key))
     resource = pc.coalesce(whole, name)
