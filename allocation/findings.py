@@ -42,6 +42,7 @@ class Code(StrEnum):
     CAPACITY_UNKNOWN = "capacity_unknown"
     GPU_INSTANCE_OUTSIDE_CLUSTERS = "gpu_instance_outside_clusters"
     NEGATION_OUT_OF_SCOPE = "negation_out_of_scope"
+    VM_NAME_REUSED = "vm_name_reused"
     CAPACITY_BLOCK = "capacity_block"
     COARSE_LINE = "coarse_line"
     NODE_NOT_AS_CONFIGURED = "node_not_as_configured"

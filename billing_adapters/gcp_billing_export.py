@@ -7,7 +7,7 @@ import pyarrow as pa
 from allocation.errors import AdapterError
 from billing_adapters.base import BillOptions, Delivery, ensure_sayable
 from billing_adapters.files import DATA_SUFFIXES, fingerprint, is_data, open_bill
-from billing_adapters.gcp_columns import METRICS, check_header
+from billing_adapters.gcp_columns import METRICS, MONEY, WANTED, check_header
 from billing_adapters.gcp_lines import gcp_lines
 from billing_adapters.gcp_rows import read_rows
 from billing_adapters.json_batches import JSON_SUFFIXES
@@ -36,11 +36,12 @@ class GcpBill:
 
     def parse(self, delivery: Delivery) -> Iterator[pa.Table]:
         """See ``base.BillSource``."""
-        return gcp_lines(lambda: self._rows(delivery), Origin(self._options, delivery.delivery_id))
+        origin = Origin(self._options, delivery.delivery_id)
+        return gcp_lines(lambda: self._rows(delivery, WANTED), origin, lambda: self._rows(delivery, MONEY))
 
-    def _rows(self, delivery: Delivery) -> Iterator[RowBatch]:
+    def _rows(self, delivery: Delivery, wanted: Sequence[str]) -> Iterator[RowBatch]:
         for name in delivery.files:
-            yield from read_rows(self._store, name, self._check_header)
+            yield from read_rows(self._store, name, self._check_header, wanted)
 
     def _check_header(self, file: str, columns: Collection[str]) -> None:
         listed = self._options.prices is not None

@@ -37,6 +37,9 @@ HASHED = tuple(
 """The columns whose content makes the id of a line: the export has none of its own."""
 WANTED = (*HASHED, CREDITS, SYSTEM_LABELS)
 
+MONEY = (*ACCOUNTING, *PLACING, START, END, MONTH, "sku.description", COST, CREDITS)
+"""What the fees and credits of commitments are summed by."""
+
 _COSTS = {"list": (LIST,), "contracted": CONTRACTED}
 METRICS = ("billed", "effective", "contracted", "list")
 _OTHERS = (
@@ -69,16 +72,20 @@ def check_header(file: str, columns: Collection[str], costs: Sequence[str]) -> N
     if missing:
         _refuse_others(file, there)
     if not {one_word(RESOURCE_NAME), one_word(GLOBAL_NAME)} & there and not missing:
-        problem = "this is the standard usage cost export: it has no resource, so no line names its machine"
-        raise AdapterError(
-            problem, file=file, remedy="Switch on 'Detailed usage cost' (gcp_billing_export_resource_v1_...) and read that table."
-        )
+        raise standard_export(file)
     if missing:
         told = ", ".join(sorted(columns)) or "none"
         problem = f"mandatory columns are missing: {', '.join(missing)}; columns: {told}"
         raise AdapterError(problem, file=file, remedy="Export these columns too, from the table of the detailed usage cost.")
     for cost in costs:
         _ensure_cost(file, there, cost)
+
+
+def standard_export(file: str, row: int | None = None) -> AdapterError:
+    """What ends the run where a file has no resources."""
+    problem = "this is the standard usage cost export: it has no resource, so no line names its machine"
+    remedy = "Switch on 'Detailed usage cost' (gcp_billing_export_resource_v1_...) and read that table."
+    return AdapterError(problem, file=file, row=row, remedy=remedy)
 
 
 def has_column(there: Collection[str], metric: str) -> bool:

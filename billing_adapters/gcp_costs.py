@@ -46,7 +46,9 @@ def credit_costs(given: Money, types: pa.Array, options: BillOptions, commitment
 
 def _price(batch: RowBatch, rows: Money, metric: str, options: BillOptions) -> Cost:
     """The price of usage; 0 for other rows. Usage that somebody paid for has a price, or the run ends."""
-    column = next((name for name in _PRICES[metric] if name in batch.columns), LIST)
+    there = [name for name in _PRICES[metric] if name in batch.columns]
+    filled = (name for name in there if batch.columns[name].null_count < batch.rows)
+    column = next(filled, there[0] if there else LIST)
     usage = pc.equal(pc.cast(rows.known["charge_category"], pa.string()), "Usage")
     amounts = batch.amounts(column)[column]
     paid = pc.and_(usage, pc.not_equal(rows.cost.nanos, 0))

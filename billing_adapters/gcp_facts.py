@@ -30,7 +30,7 @@ from billing_adapters.row_batches import RowBatch
 from billing_adapters.units import ends_in_time
 
 COMPUTE_ENGINE = "6F81-5844-456A"
-_HAS, _IS_VM, _UNUSED = "has_resource", "is_vm", "is_unused"
+_HAS, _IS_VM, _UNUSED, _OF_PART = "has_resource", "is_vm", "is_unused", "of_part"
 _MACHINE, _RESERVED = "compute.googleapis.com/machine_spec", "compute.googleapis.com/is_unused_reservation"
 _VM = r"^//compute\.googleapis\.com/projects/[^/]+/zones/[^/]+/instances/[^/]+$"
 _DOLLAR_FEE, _RESOURCE_FEE = r"(?i)^commitment - dollar based", r"(?i)^commitment v\d+:"
@@ -43,7 +43,7 @@ _PARTS = {"gpu": r"(?i)\bgpus?\b", "core": r"(?i)\bcores?\b|\bcpus?\b", "memory"
 def facts(batch: RowBatch, options: BillOptions) -> dict[str, pa.Array]:
     """Columns of ``line_items`` by name, and what costs need beside (``FEE``)."""
     labels = _labels(batch)
-    identity = batch.by_distinct(IDENTITY, _identity)
+    identity = _identities(batch)
     known = {**batch.columns, **labels, _HAS: _yes(pc.is_valid(identity["resource_id"])), _IS_VM: identity.pop(_IS_VM)}
     rows = RowBatch(batch.file, batch.first_row, batch.rows, known, batch.places)
     return {
@@ -55,6 +55,26 @@ def facts(batch: RowBatch, options: BillOptions) -> dict[str, pa.Array]:
         "instance_type": _encoded(labels[_MACHINE]),
         "provider": one_text("gcp", batch.rows),
     }
+
+
+def grouping(batch: RowBatch, options: BillOptions) -> dict[str, pa.Array]:
+    """The columns of ``facts`` that fees and credits of commitments are grouped by, without the rest."""
+    return {
+        **batch.by_distinct(ACCOUNTING, lambda few: _accounts(few, options)),
+        **batch.by_distinct((START, END, MONTH), _periods),
+        **batch.by_distinct(PLACING, _regions),
+    }
+
+
+def fees(batch: RowBatch) -> pa.Array:
+    """The commitment that each row is the fee of, by its SKU; null for other rows."""
+    found: pa.Array = batch.by_distinct(("sku.description",), lambda few: {FEE: _fees(few.text("sku.description"))})[FEE]
+    return found
+
+
+def _fees(sku: pa.Array) -> pa.Array:
+    rules = [(_DOLLAR_FEE, "dollar"), (_RESOURCE_FEE, "resource")]
+    return first_rule(len(sku), [(sure(pc.match_substring_regex(sku, pattern)), name) for pattern, name in rules])
 
 
 def _labels(batch: RowBatch) -> dict[str, pa.Array]:
@@ -99,17 +119,42 @@ def _regions(batch: RowBatch) -> Mapping[str, pa.Array]:
     return {"region": pc.coalesce(batch.text("location.region"), batch.text("location.location"))}
 
 
+def is_machine_usage(batch: RowBatch) -> pa.Array:
+    """Where a row is of a machine's GPUs, cores or memory by its SKU, whatever its resource."""
+    sku = batch.text("sku.description")
+    fee = sure(pc.match_substring_regex(sku, r"(?i)^commitment\b"))
+    regular = pc.and_(one_of(batch.text("cost_type"), ["regular"]), one_of(batch.text("service.id"), [COMPUTE_ENGINE]))
+    return pc.and_(pc.and_(regular, pc.is_valid(_parts(sku))), pc.invert(fee))
+
+
+def _identities(batch: RowBatch) -> dict[str, pa.Array]:
+    """See ``_identity``. Rows without a global name are told apart by whether their SKU is a part of a machine."""
+    whole = batch.text(GLOBAL_NAME)
+    if not whole.null_count:
+        return batch.by_distinct(IDENTITY, _identity)
+    unnamed = pc.is_null(whole)
+    parts = _parts(batch.chosen(pc.indices_nonzero(unnamed), ("sku.description",)).text("sku.description"))
+    told = pc.replace_with_mask(pa.nulls(batch.rows, TEXT), unnamed, parts)
+    rows = RowBatch(batch.file, batch.first_row, batch.rows, {**batch.columns, _OF_PART: told}, batch.places)
+    return rows.by_distinct((*IDENTITY, _OF_PART), _identity)
+
+
 def _identity(batch: RowBatch) -> Mapping[str, pa.Array]:
     """The resource as delivered, the key of the machine that it is, and whether it is one.
 
     A machine is named by project, zone and name, as its provider id in Kubernetes; the number in its global name is not there.
+    Without a global name it is one by its path or by what the SKU counts: its boot disk has its name too.
     """
     name, whole = batch.text(RESOURCE_NAME), batch.text(GLOBAL_NAME)
     compute = one_of(batch.text("service.id"), [COMPUTE_ENGINE])
     told = sure(pc.match_substring_regex(whole, _VM))
-    zone = pc.coalesce(batch.text("location.zone"), pc.struct_field(pc.extract_regex(whole, r"/zones/(?P<zone>[^/]+)/"), "zone"))
-    unnamed = pc.and_(pc.and_(pc.is_null(whole), compute), pc.is_valid(zone))
-    short = pc.replace_substring_regex(name, r"^.*/", "")
+    zone = batch.text("location.zone")
+    if zone.null_count:
+        zone = pc.coalesce(zone, pc.struct_field(pc.extract_regex(whole, r"/zones/(?P<zone>[^/]+)/"), "zone"))
+    like_one = pc.or_(pc.is_valid(batch.text(_OF_PART)), sure(pc.match_substring(name, "/instances/")))
+    unnamed = pc.and_(pc.and_(pc.is_null(whole), compute), pc.and_(pc.is_valid(zone), like_one))
+    has_path = pc.any(pc.match_substring(name, "/")).as_py()
+    short = pc.replace_substring_regex(name, r"^.*/", "") if has_path else name
     key = pc.utf8_lower(pc.binary_join_element_wise("gce:", batch.text("project.id"), "/", zone, "/", short, ""))
     is_vm = pc.and_(pc.or_(told, unnamed), pc.is_valid(key))
     resource = pc.coalesce(whole, name)
@@ -119,8 +164,7 @@ def _identity(batch: RowBatch) -> Mapping[str, pa.Array]:
 def _rules(batch: RowBatch) -> Mapping[str, pa.Array]:
     """What is ruled by a row's SKU, unit and type, and by the kind of its resource."""
     sku, cost_type = batch.text("sku.description"), batch.required("cost_type")
-    fees = [(_DOLLAR_FEE, "dollar"), (_RESOURCE_FEE, "resource")]
-    fee = first_rule(batch.rows, [(sure(pc.match_substring_regex(sku, pattern)), name) for pattern, name in fees])
+    fee = _fees(sku)
     is_vm = pc.is_valid(batch.text(_IS_VM))
     return {
         "line_type": cost_type,

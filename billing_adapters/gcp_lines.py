@@ -4,16 +4,18 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from allocation.schemas import TEXT
-from billing_adapters.gcp_columns import AMOUNT, COST, CREDITS, HASHED
+from billing_adapters.gcp_columns import AMOUNT, COST, CREDITS, HASHED, MONEY
 from billing_adapters.gcp_commitments import FEE, OFFSET, Commitments, Money, commitments_of_credits
 from billing_adapters.gcp_costs import credit_costs, row_costs
-from billing_adapters.gcp_facts import facts
+from billing_adapters.gcp_facts import facts, fees, grouping
 from billing_adapters.lines import Origin, money, one_of, one_text, quantities
 from billing_adapters.parsed import parsed_lines
+from billing_adapters.record_columns import plain_decimals
 from billing_adapters.row_batches import RowBatch
 from billing_adapters.row_ids import RowHashes, content_hashes, joined_hashes
 
@@ -33,14 +35,18 @@ class _Rows:
     parents: pa.Array
 
 
-def gcp_lines(read: Callable[[], Iterable[RowBatch]], origin: Origin) -> Iterator[pa.Table]:
+def gcp_lines(
+    read: Callable[[], Iterable[RowBatch]], origin: Origin, read_money: Callable[[], Iterable[RowBatch]] | None = None
+) -> Iterator[pa.Table]:
     """All lines of a delivery, batch by batch (see ``parsed``).
 
     Args:
-        read: gives the rows of the delivery, and once more where fees of commitments are to be spread.
+        read: gives the rows of the delivery.
         origin: what all its lines share.
+        read_money: gives them once more, with the columns ``gcp_columns.MONEY`` or more, where fees of commitments are to be
+            spread; by default ``read``.
     """
-    commitments = Commitments(lambda: ((r.rows, r.credits) for r in (_rows(batch, origin) for batch in read())))
+    commitments = Commitments(lambda: (_committed(batch, origin) for batch in (read_money or read)()))
     for batch in read():
         rows = _rows(batch, origin)
         hashes = content_hashes(batch, HASHED)
@@ -51,6 +57,28 @@ def gcp_lines(read: Callable[[], Iterable[RowBatch]], origin: Origin) -> Iterato
             yield _credit_lines(rows, hashes, origin, commitments)
 
 
+def _committed(batch: RowBatch, origin: Origin) -> tuple[Money, Money]:
+    """The fees of commitments, and the credits of what these covered: all else is left out."""
+    parents, given = _credits(batch)
+    types = given.text("type")
+    covering = commitments_of_credits(types)
+    fee = pc.if_else(pa.array(_offset(batch, parents, types)), pa.scalar(None, TEXT), pc.cast(fees(batch), TEXT))
+    of_fees, of_credits = (pc.indices_nonzero(pc.is_valid(kinds)) for kinds in (fee, covering))
+    fee_rows, credit_rows = batch.chosen(of_fees, MONEY), batch.chosen(parents.take(of_credits), MONEY)
+    chosen = given.chosen(of_credits, ("amount",))
+    paid = money(fee_rows, fee_rows.amounts(COST)[COST], COST)
+    taken = money(chosen, chosen.amounts("amount")["amount"], "credits.amount")
+    groups = [grouping(rows, origin.options) if rows.rows else {} for rows in (fee_rows, credit_rows)]
+    return Money(paid, fee.take(of_fees), groups[0]), Money(taken, covering.take(of_credits), groups[1])
+
+
+def _offset(batch: RowBatch, parents: pa.Array, types: pa.Array) -> npt.NDArray[np.bool_]:
+    """Which rows have a credit that says how much of a fee was used."""
+    offset = np.zeros(batch.rows, np.bool_)
+    offset[parents.filter(one_of(types, [OFFSET])).to_numpy()] = True
+    return offset
+
+
 def _rows(batch: RowBatch, origin: Origin) -> _Rows:
     known = {**origin.columns(batch), **facts(batch, origin.options)}
     known["usage_quantity"] = quantities(batch.amounts(AMOUNT)[AMOUNT])
@@ -58,14 +86,28 @@ def _rows(batch: RowBatch, origin: Origin) -> _Rows:
     billed = money(batch, batch.amounts(COST)[COST], COST)
     parents, given = _credits(batch)
     types = given.text("type")
-    offset = np.zeros(batch.rows, np.bool_)
-    offset[parents.filter(one_of(types, [OFFSET])).to_numpy()] = True
-    fee = pc.if_else(pa.array(offset), pa.scalar(None, TEXT), fee)
+    fee = pc.if_else(pa.array(_offset(batch, parents, types)), pa.scalar(None, TEXT), fee)
+    known["pricing_category"] = _covered(known["pricing_category"], parents.filter(pc.is_valid(commitments_of_credits(types))))
     of_row = {name: values.take(parents) for name, values in known.items()}
     nothing = {name: pa.nulls(given.rows, known[name].type) for name in _OF_USAGE}
     of_credit = {**of_row, **nothing, "charge_category": one_text("Credit", given.rows), "line_type": types.dictionary_encode()}
     amounts = money(given, given.amounts("amount")["amount"], "credits.amount")
     return _Rows(batch, Money(billed, fee, known), Money(amounts, commitments_of_credits(types), of_credit), given, parents)
+
+
+def _covered(pricing: pa.Array, rows: pa.Array) -> pa.Array:
+    """How usage was priced, where a commitment's credits cover some of it."""
+    if not len(rows):
+        return pricing
+    words = [*pricing.dictionary.to_pylist(), "committed"]
+    if "on-demand" not in words:
+        return pricing
+    codes = pc.fill_null(pricing.indices, len(words)).to_numpy().astype(np.int32)
+    places = rows.to_numpy()
+    codes[places[codes[places] == words.index("on-demand")]] = words.index("committed")
+    absent = pricing.indices.is_null().to_numpy(zero_copy_only=False) if pricing.null_count else None
+    distinct = words if words.index("committed") == len(words) - 1 else words[:-1]
+    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=absent), pa.array(distinct, TEXT))
 
 
 def _credits(batch: RowBatch) -> tuple[pa.Array, RowBatch]:
@@ -75,7 +117,7 @@ def _credits(batch: RowBatch) -> tuple[pa.Array, RowBatch]:
         lists = pa.nulls(batch.rows, pa.list_(pa.struct([("amount", pa.float64()), ("type", TEXT)])))
     parents, flat = pc.list_parent_indices(lists), pc.list_flatten(lists)
     names = [field.name for field in flat.type]
-    columns = {name: pc.struct_field(flat, name) for name in _CREDIT_COLUMNS if name in names}
+    columns = {name: plain_decimals(pc.struct_field(flat, name)) for name in _CREDIT_COLUMNS if name in names}
     return parents, RowBatch(batch.file, batch.first_row, len(parents), columns, parents.to_numpy())
 
 

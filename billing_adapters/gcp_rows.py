@@ -1,29 +1,49 @@
 """Rows of Google's detailed billing export from any file or table, as batches of flat columns: credits stay lists of records."""
 
-from collections.abc import Iterator, Mapping
+import ast
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
 from billing_adapters.files import FileStore
-from billing_adapters.gcp_columns import CREDITS, SYSTEM_LABELS, WANTED, one_word
-from billing_adapters.json_batches import AMOUNT
+from billing_adapters.gcp_columns import (
+    CREDITS,
+    GLOBAL_NAME,
+    RESOURCE_NAME,
+    SYSTEM_LABELS,
+    WANTED,
+    one_word,
+    standard_export,
+)
+from billing_adapters.gcp_facts import is_machine_usage
+from billing_adapters.json_batches import AMOUNT, JSON_SUFFIXES
 from billing_adapters.readers import read_batches
-from billing_adapters.record_columns import column_at, leaf_names
+from billing_adapters.record_columns import column_at, leaf_names, plain_decimals
 from billing_adapters.row_batches import HeaderCheck, RowBatch, chosen_columns
 
 CREDIT = pa.struct([("amount", AMOUNT), ("full_name", pa.string()), ("id", pa.string()), ("type", pa.string())])
 LABEL = pa.struct([("key", pa.string()), ("value", pa.string())])
 _LISTS: Mapping[str, pa.DataType] = {CREDITS: pa.list_(CREDIT), SYSTEM_LABELS: pa.list_(LABEL)}
 _AMOUNTS = ("cost", "cost_at_list", "cost_at_effective_price_default", "cost_at_effective_price", "usage.amount")
+_LEFT_OUT = ("project.id", "usage.unit", RESOURCE_NAME)
+"""Columns that may be null in all rows of a file, and are then not in its JSON."""
 _EMPTY = r"^\s*(\[\s*\])?\s*$"
 _PYTHON_WORDS = {"None": "null", "True": "true", "False": "false"}
 
 
-def read_rows(store: FileStore, name: str, check: HeaderCheck) -> Iterator[RowBatch]:
-    """The rows of one file (Parquet, JSON lines or CSV), batch by batch."""
-    for batch in read_batches(store, name, WANTED, check, one_word, json_schema=_json_schema()):
+def read_rows(store: FileStore, name: str, check: HeaderCheck, wanted: Sequence[str] = WANTED) -> Iterator[RowBatch]:
+    """The rows of one file (Parquet, JSON lines or CSV) with the wanted columns, batch by batch."""
+    sparse = name.lower().endswith(JSON_SUFFIXES)
+
+    def check_told(file: str, names: Collection[str]) -> None:
+        check(file, {*names, *_LEFT_OUT} if sparse else names)
+
+    for batch in read_batches(store, name, wanted, check_told, one_word, json_schema=_json_schema()):
+        if sparse and wanted is WANTED:
+            _refuse_standard(batch)
         yield _with_lists(batch)
 
 
@@ -58,8 +78,20 @@ def _json_schema() -> pa.Schema:
     return pa.schema([*flat, *(pa.field(name, pa.struct(fields)) for name, fields in records.items())])
 
 
+def _refuse_standard(batch: RowBatch) -> None:
+    """JSON leaves out what is null, so only usage of machines tells that an export has no resources."""
+    if pc.any(pc.or_(pc.is_valid(batch.text(RESOURCE_NAME)), pc.is_valid(batch.text(GLOBAL_NAME)))).as_py():
+        return
+    of_machines = is_machine_usage(batch)
+    if pc.any(of_machines).as_py():
+        raise standard_export(batch.file, batch.error(pc.index(of_machines, True).as_py(), "").row)
+
+
 def _with_lists(batch: RowBatch) -> RowBatch:
-    """The same rows with lists that stood as texts as lists of records."""
+    """The same rows with lists that stood as texts as lists of records, and amounts without the zeros of their type."""
+    batch = RowBatch(
+        batch.file, batch.first_row, batch.rows, {n: plain_decimals(c) for n, c in batch.columns.items()}, batch.places
+    )
     texts = [name for name in _LISTS if name in batch.columns and not pa.types.is_list(batch.columns[name].type)]
     if not texts:
         return batch
@@ -86,10 +118,25 @@ def _parsed(batch: RowBatch, name: str) -> pa.Array:
 
 
 def _as_json(texts: pa.Array) -> pa.Array:
-    """Texts in which Python's quotes and words are JSON's; those of JSON stay. Line breaks become blanks."""
+    """Texts in which Python's quotes and words are JSON's; those of JSON stay. Line breaks become blanks.
+
+    Where Python printed a text with quotes or backslashes in it, each distinct one is read as the literal that it is.
+    """
     texts = pc.replace_substring_regex(texts, r"[\r\n]+", " ")
     printed = pc.match_substring_regex(texts, r"^\s*\[\s*\{\s*'")
     changed = pc.replace_substring_regex(texts, r"'([^'\"\\]*)'", r'"\1"')
     for python, word in _PYTHON_WORDS.items():
         changed = pc.replace_substring_regex(changed, rf"([:,\[]\s*){python}(\s*[,}}\]])", rf"\1{word}\2")
-    return pc.if_else(printed, changed, texts)
+    plain = pc.if_else(printed, changed, texts)
+    odd = pc.and_(printed, pc.match_substring_regex(texts, r"[\"\\]"))
+    if not pc.any(odd).as_py():
+        return plain
+    return pc.replace_with_mask(plain, odd, pa.array([_literal(text) for text in texts.filter(odd).to_pylist()], pa.string()))
+
+
+def _literal(text: str) -> str:
+    """A list as Python prints it as JSON; what is no literal stays, for the reader to refuse."""
+    try:
+        return json.dumps(ast.literal_eval(text))
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return text

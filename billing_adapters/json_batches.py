@@ -27,8 +27,13 @@ _REMEDY = "Have it delivered or copied again; nothing was used."
 def read_json(
     stream: BinaryIO, file: str, schema: pa.Schema, wanted: Sequence[str], check: HeaderCheck, spelling: Spelling
 ) -> Iterator[RowBatch]:
-    """See ``readers.read_batches``. Fields that ``schema`` does not have are left aside, absent ones are null."""
+    """See ``readers.read_batches``. Fields that ``schema`` does not have are left aside, absent ones are null.
+
+    An empty file has no rows.
+    """
     head = stream.read(_HEAD_BYTES)
+    if not head.strip():
+        return
     check(file, _names_in(head, file))
     names = leaf_names(schema)
     chosen = chosen_columns(file, names, wanted, spelling)
@@ -54,15 +59,15 @@ def _names_in(head: bytes, file: str) -> set[str]:
     lines = head.decode("utf-8-sig", "replace").splitlines()
     whole = lines[:-1] if len(head) == _HEAD_BYTES and len(lines) > 1 else lines
     names: set[str] = set()
-    for line in filter(str.strip, whole):
+    for number, line in enumerate(filter(str.strip, whole), 1):
         try:
             row = json.loads(line)
         except ValueError as error:
             raise AdapterError(
-                "the file is not one JSON object a line", file=file, row=1, remedy="Export it as JSONL."
+                "the file is not one JSON object a line", file=file, row=number, remedy="Export it as JSONL."
             ) from error
         if not isinstance(row, dict):
-            raise AdapterError("the file is not one JSON object a line", file=file, row=1, remedy="Export it as JSONL.")
+            raise AdapterError("the file is not one JSON object a line", file=file, row=number, remedy="Export it as JSONL.")
         names |= set(_fields(row, ""))
     if not names:
         raise AdapterError("the file has no row", file=file, remedy="Have it delivered or copied again.")

@@ -16,6 +16,7 @@ from billing_adapters.row_batches import HeaderCheck, RowBatch, Spelling, chosen
 
 _BATCH_ROWS = 1 << 18
 _REPEATING_BYTES = 8
+_SMALL_GROUP_ROWS = 1 << 14
 _REMEDY = "Have it delivered or copied again; nothing was used."
 
 
@@ -30,11 +31,27 @@ def read_parquet(
             chosen = chosen_columns(file, names, wanted, spelling)
             check(file, names)
             included = {name: names[place] for name, place in chosen.items()}
-            encoded = pq.ParquetFile(source, metadata=whole.metadata, read_dictionary=_repeating(whole, list(included.values())))
-            yield from _batches(encoded, file, included)
+            repeating, groups = _grouped(whole, _repeating(whole, list(included.values())))
+            encoded = pq.ParquetFile(source, metadata=whole.metadata, read_dictionary=repeating)
+            yield from _batches(encoded, file, included, groups)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
             problem = " ".join(str(error).split())[:200]
             raise AdapterError(f"the file is truncated or no Parquet ({problem})", file=file, remedy=_REMEDY) from error
+
+
+def _grouped(whole: pq.ParquetFile, repeating: list[str]) -> tuple[list[str], list[list[int] | None]]:
+    """What to read by dictionary, and the row groups to read at once (None: all).
+
+    Arrow cannot put together a record whose fields have another dictionary in each row group, so these are read one by one.
+    Where they are small, batches that span them, with no dictionaries in records, are faster.
+    """
+    count = whole.num_row_groups
+    flat = [path for path in repeating if "." not in path]
+    if len(flat) == len(repeating) or count < 2:
+        return repeating, [None]
+    if whole.metadata.num_rows < _SMALL_GROUP_ROWS * count:
+        return flat, [None]
+    return repeating, [[number] for number in range(count)]
 
 
 def _repeating(whole: pq.ParquetFile, included: list[str]) -> list[str]:
@@ -56,10 +73,13 @@ def _is_within(path: str, included: Iterable[str]) -> bool:
     return any(path == name or path.startswith(f"{name}.") for name in included)
 
 
-def _batches(whole: pq.ParquetFile, file: str, included: dict[str, str]) -> Iterator[RowBatch]:
+def _batches(
+    whole: pq.ParquetFile, file: str, included: dict[str, str], groups: Sequence[list[int] | None]
+) -> Iterator[RowBatch]:
     first = 1
-    for batch in whole.iter_batches(_BATCH_ROWS, columns=list(included.values())):
-        if batch.num_rows:
-            columns = {name: column_at(batch, there) for name, there in included.items()}
-            yield RowBatch(file, first, batch.num_rows, columns)
-            first += batch.num_rows
+    for group in groups:
+        for batch in whole.iter_batches(_BATCH_ROWS, row_groups=group, columns=list(included.values())):
+            if batch.num_rows:
+                columns = {name: column_at(batch, there) for name, there in included.items()}
+                yield RowBatch(file, first, batch.num_rows, columns)
+                first += batch.num_rows

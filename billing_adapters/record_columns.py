@@ -35,6 +35,17 @@ def column_at(batch: pa.RecordBatch, name: str) -> pa.Array:
     return pc.struct_field(batch.column(top), path)
 
 
+def plain_decimals(values: pa.Array) -> pa.Array:
+    """Decimals of 256 bits as texts without the zeros that their scale adds; any other column as it is.
+
+    >>> plain_decimals(pa.array(["1.50", "0"]).cast(pa.decimal256(76, 40))).to_pylist()
+    ['1.5', '0E-40']
+    """
+    if not pa.types.is_decimal256(values.type):
+        return values
+    return pc.replace_substring_regex(pc.cast(values, pa.string()), r"(\.\d*?)0*(E|$)", r"\1\2")
+
+
 def values_of_key(lists: pa.Array, keys: Sequence[str]) -> list[pa.Array]:
     """For each key its value in a list of ``key`` and ``value`` records, the first of several; null where a list has none.
 

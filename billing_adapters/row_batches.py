@@ -102,6 +102,12 @@ class RowBatch:
         place = index if self.places is None else int(self.places[index])
         return AdapterError(problem, file=self.file, row=self.first_row + place, remedy=remedy)
 
+    def chosen(self, places: pa.Array, names: Iterable[str]) -> "RowBatch":
+        """The rows at these places of this batch, which keep their numbers, with these columns where they are there."""
+        columns = {n: self.columns[n].take(places) for n in dict.fromkeys(names) if n in self.columns}
+        own = places.to_numpy().astype(np.int64)
+        return RowBatch(self.file, self.first_row, len(places), columns, own if self.places is None else self.places[own])
+
     def by_distinct(self, names: Iterable[str], compute: Callable[["RowBatch"], Mapping[str, pa.Array]]) -> dict[str, pa.Array]:
         """What ``compute`` makes of each row by these columns alone, computed once for each combination of their values.
 

@@ -37,6 +37,7 @@ from pipelines.inventory import catalogue, nodes_frame, pods_frame, with_billed_
 from pipelines.overruled import idle_rules, overruled, rules_of
 from pipelines.owner_settings import owners_of
 from pipelines.prices import machine_prices, with_list_shares
+from pipelines.reused_names import reused_names
 from pipelines.samples import Fetched, fetch, window_of
 from pipelines.settings import ClusterEntry, Settings, day_start
 from pipelines.storage import Partition, TableStore
@@ -312,6 +313,7 @@ def compute(walk: Walk, bill: DayBill, fetched: Mapping[str, Fetched], clusters:
         else:
             owned += unused_settings(walk.settings, fetched, nodes, bill.lines, bill.day)
             owned += billed_twice(scope.lines, card_names(walk.settings), bill.day)
+            owned += reused_names(scope.lines, bill.day)
         yield finish(scope, measured, chargeback, owned, bill, partition, run_id)
 
 

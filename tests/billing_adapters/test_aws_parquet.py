@@ -69,6 +69,17 @@ def test_types_of_columns_change_nothing(tmp_path: Path, made: object) -> None:
     assert set(lines["charge_period_end"].to_pylist()) == {wanted}
 
 
+@pytest.mark.parametrize("made", [as_struct, as_map])
+@pytest.mark.parametrize("rows_of_group", [1, 20_000])
+def test_several_row_groups_of_records(tmp_path: Path, made: object, rows_of_group: int) -> None:
+    assert callable(made)
+    whole = pa.concat_tables([pa.table(made())] * (1 if rows_of_group == 1 else 14_000)).combine_chunks()
+    pq.write_table(whole, tmp_path / "bill.parquet", row_group_size=rows_of_group)
+    lines = parse_all("aws-cur2", tmp_path / "bill.parquet")
+    assert total(lines) == Decimal("98.32") * len(whole)
+    assert set(lines["instance_type"].to_pylist()) == {"p5.48xlarge"}
+
+
 def test_chunks_of_one_delivery_may_have_other_columns_and_types(tmp_path: Path) -> None:
     root = write_export(tmp_path / "e", {"e-00001.csv.gz": cur_bytes({"line_item_net_unblended_cost": "90"})})
     few = {name: column for name, column in reversed(columns().items()) if name not in ("pricing_unit", "product")}
