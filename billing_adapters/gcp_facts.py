@@ -129,12 +129,13 @@ def is_machine_usage(batch: RowBatch) -> pa.Array:
 
 def _identities(batch: RowBatch) -> dict[str, pa.Array]:
     """See ``_identity``. Rows without a global name are told apart by whether their SKU is a part of a machine."""
-    whole = batch.text(GLOBAL_NAME)
-    if not whole.null_count:
+    unnamed = pc.is_null(batch.encoded(GLOBAL_NAME).indices)
+    places = pc.indices_nonzero(unnamed)
+    if not len(places):
         return batch.by_distinct(IDENTITY, _identity)
-    unnamed = pc.is_null(whole)
-    parts = _parts(batch.chosen(pc.indices_nonzero(unnamed), ("sku.description",)).text("sku.description"))
-    told = pc.replace_with_mask(pa.nulls(batch.rows, TEXT), unnamed, parts)
+    skus = batch.chosen(places, ("sku.description",))
+    parts = skus.by_distinct(skus.columns, lambda few: {_OF_PART: _parts(few.text("sku.description"))})[_OF_PART]
+    told = pc.replace_with_mask(pa.nulls(batch.rows, TEXT), unnamed, pc.cast(parts, TEXT))
     rows = RowBatch(batch.file, batch.first_row, batch.rows, {**batch.columns, _OF_PART: told}, batch.places)
     return rows.by_distinct((*IDENTITY, _OF_PART), _identity)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from allocation.schemas import TEXT
-from billing_adapters.gcp_columns import AMOUNT, COST, CREDITS, HASHED, MONEY
+from billing_adapters.gcp_columns import AMOUNT, COST, CREDITS, GLOBAL_NAME, HASHED, MONEY, RESOURCE_NAME
 from billing_adapters.gcp_commitments import FEE, OFFSET, Commitments, Money, commitments_of_credits
 from billing_adapters.gcp_costs import credit_costs, row_costs
 from billing_adapters.gcp_facts import facts, fees, grouping
@@ -47,7 +47,8 @@ def gcp_lines(
             spread; by default ``read``.
     """
     commitments = Commitments(lambda: (_committed(batch, origin) for batch in (read_money or read)()))
-    for batch in read():
+    for read_batch in read():
+        batch = read_batch.with_encoded((RESOURCE_NAME, GLOBAL_NAME))
         rows = _rows(batch, origin)
         hashes = content_hashes(batch, HASHED)
         yield parsed_lines(
@@ -62,7 +63,7 @@ def _committed(batch: RowBatch, origin: Origin) -> tuple[Money, Money]:
     parents, given = _credits(batch)
     types = given.text("type")
     covering = commitments_of_credits(types)
-    fee = pc.if_else(pa.array(_offset(batch, parents, types)), pa.scalar(None, TEXT), pc.cast(fees(batch), TEXT))
+    fee = _unoffset(fees(batch), _offset(batch, parents, types))
     of_fees, of_credits = (pc.indices_nonzero(pc.is_valid(kinds)) for kinds in (fee, covering))
     fee_rows, credit_rows = batch.chosen(of_fees, MONEY), batch.chosen(parents.take(of_credits), MONEY)
     chosen = given.chosen(of_credits, ("amount",))
@@ -79,14 +80,20 @@ def _offset(batch: RowBatch, parents: pa.Array, types: pa.Array) -> npt.NDArray[
     return offset
 
 
+def _unoffset(fee: pa.Array, offset: npt.NDArray[np.bool_]) -> pa.Array:
+    """The commitment that each row is the fee of, as plain texts, but of rows that an own credit offsets."""
+    mask = pc.and_(pc.is_valid(fee.indices), pa.array(~offset))
+    return pc.replace_with_mask(pa.nulls(len(fee), TEXT), mask, pc.cast(fee.filter(mask), TEXT))
+
+
 def _rows(batch: RowBatch, origin: Origin) -> _Rows:
     known = {**origin.columns(batch), **facts(batch, origin.options)}
     known["usage_quantity"] = quantities(batch.amounts(AMOUNT)[AMOUNT])
-    fee = pc.cast(known.pop(FEE), TEXT)
+    fee = known.pop(FEE)
     billed = money(batch, batch.amounts(COST)[COST], COST)
     parents, given = _credits(batch)
     types = given.text("type")
-    fee = pc.if_else(pa.array(_offset(batch, parents, types)), pa.scalar(None, TEXT), fee)
+    fee = _unoffset(fee, _offset(batch, parents, types))
     known["pricing_category"] = _covered(known["pricing_category"], parents.filter(pc.is_valid(commitments_of_credits(types))))
     of_row = {name: values.take(parents) for name, values in known.items()}
     nothing = {name: pa.nulls(given.rows, known[name].type) for name in _OF_USAGE}

@@ -77,8 +77,7 @@ class Ordinals:
         shared = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
         if not len(shared):
             return ORDINALS.empty_table()
-        place = np.minimum(np.searchsorted(shared, ids), len(shared) - 1)
-        lines = np.flatnonzero(shared[place] == ids)
+        lines = pc.indices_nonzero(pc.is_in(pa.array(ids), value_set=pa.array(shared))).to_numpy()
         contents = np.concatenate(self._contents)[lines]
         place = np.lexsort((contents, ids[lines]))
         starts = np.flatnonzero(np.append(True, ids[lines][place][1:] != ids[lines][place][:-1]))

@@ -108,6 +108,11 @@ class RowBatch:
         own = places.to_numpy().astype(np.int64)
         return RowBatch(self.file, self.first_row, len(places), columns, own if self.places is None else self.places[own])
 
+    def with_encoded(self, names: Iterable[str]) -> "RowBatch":
+        """The same rows with these columns encoded by dictionary, for columns that are asked for more than once."""
+        columns = {n: self.encoded(n) for n in names if n in self.columns}
+        return RowBatch(self.file, self.first_row, self.rows, {**self.columns, **columns}, self.places)
+
     def by_distinct(self, names: Iterable[str], compute: Callable[["RowBatch"], Mapping[str, pa.Array]]) -> dict[str, pa.Array]:
         """What ``compute`` makes of each row by these columns alone, computed once for each combination of their values.
 

@@ -80,7 +80,9 @@ def _hashed(batch: RowBatch, name: str) -> tuple[npt.NDArray[np.int32], Words] |
         places = pa.array(np.arange(batch.rows, dtype=np.int32), mask=absent)
     words = np.empty((len(texts) + 1, 2), np.uint64)
     if _has_bits(texts.type):
-        words[:-1] = np.frombuffer(texts.buffers()[1], np.uint64)[texts.offset : texts.offset + batch.rows, None]
+        each = texts.type.bit_width // 64
+        bits = np.frombuffer(texts.buffers()[1], np.uint64).reshape(-1, each)
+        words[:-1] = bits[texts.offset : texts.offset + len(texts)]
     else:
         _hash_texts(*text_buffers(texts), words[:-1])
     words[-1] = _NULL
@@ -88,8 +90,9 @@ def _hashed(batch: RowBatch, name: str) -> tuple[npt.NDArray[np.int32], Words] |
 
 
 def _has_bits(kind: pa.DataType) -> bool:
-    """Whether a value of this type is 64 bits."""
-    return bool(pa.types.is_float64(kind) or pa.types.is_int64(kind) or pa.types.is_timestamp(kind))
+    """Whether a value of this type is 64 bits, or 128."""
+    plain = pa.types.is_float64(kind) or pa.types.is_int64(kind) or pa.types.is_timestamp(kind)
+    return bool(plain or pa.types.is_decimal128(kind))
 
 
 @inner
