@@ -56,10 +56,15 @@ class RowBatch:
     def encoded(self, name: str) -> pa.Array:
         """A column's texts as ``text`` gives them, encoded by a dictionary without nulls; all null where it is absent."""
         column = self.columns.get(name.lower())
-        if column is None or not pa.types.is_dictionary(column.type):
+        if column is None or not (pa.types.is_dictionary(column.type) or column.type == pa.string()):
             return self.text(name).dictionary_encode()
-        texts = _text(column.dictionary).dictionary_encode()
-        return pa.DictionaryArray.from_arrays(texts.indices.take(column.indices), texts.dictionary)
+        raw = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        distinct = raw.dictionary
+        texts = _text(distinct)
+        if texts is distinct:
+            return raw
+        again = texts.dictionary_encode()
+        return pa.DictionaryArray.from_arrays(again.indices.take(raw.indices), again.dictionary)
 
     def amounts(self, *names: str) -> dict[str, pa.Array]:
         """Columns of amounts: doubles where the file has all that it has of them so, else texts; an absent one is null."""
