@@ -6,18 +6,20 @@ the usage that they paid for (``gcp_commitments``), and without promotions, whic
 Where the rows have no ``cost_at_list``, the price list says it (``gcp_list_costs``).
 """
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from billing_adapters.base import BillOptions
 from billing_adapters.gcp_columns import CONTRACTED, COST, LIST
 from billing_adapters.gcp_commitments import Commitments, Money
+from billing_adapters.gcp_list_costs import COLUMNS as LISTED
 from billing_adapters.gcp_list_costs import kept_prices, list_amounts
 from billing_adapters.lines import Cost, money, one_of
 from billing_adapters.row_batches import RowBatch
 
 PROMOTION = "PROMOTION"
-LISTED = "the list price of the SKU by Google's price list"
 _PRICES = {"list": (LIST,), "contracted": CONTRACTED}
 
 
@@ -46,22 +48,30 @@ def credit_costs(given: Money, types: pa.Array, options: BillOptions, commitment
 
 def _price(batch: RowBatch, rows: Money, metric: str, options: BillOptions) -> Cost:
     """The price of usage; 0 for other rows. Usage that somebody paid for has a price, or the run ends."""
-    there = [name for name in _PRICES[metric] if name in batch.columns]
-    filled = (name for name in there if batch.columns[name].null_count < batch.rows)
-    column = next(filled, there[0] if there else LIST)
     usage = pc.equal(pc.cast(rows.known["charge_category"], pa.string()), "Usage")
-    amounts = batch.amounts(column)[column]
-    paid = pc.and_(usage, pc.not_equal(rows.cost.nanos, 0))
-    untold = amounts.null_count == len(amounts) and pc.any(paid).as_py()
-    if metric == "list" and options.prices is not None and untold:
-        column, amounts = LISTED, list_amounts(batch, kept_prices(options.prices))
-    lacking = pc.and_(pc.is_null(amounts), paid)
+    amounts = _told(batch, _PRICES[metric])
+    lacking = pc.and_(pc.is_null(amounts), pc.and_(usage, pc.not_equal(rows.cost.nanos, 0)))
+    if metric == "list" and options.prices is not None and pc.any(lacking).as_py():
+        chosen = batch.chosen(pc.indices_nonzero(lacking), LISTED)
+        listed = list_amounts(chosen, kept_prices(options.prices))
+        amounts = pc.replace_with_mask(pc.cast(amounts, pa.string()), lacking, listed)
+        lacking = pc.and_(pc.is_null(amounts), lacking)
     if pc.any(lacking).as_py():
         index = pc.index(lacking, True).as_py()
-        problem = f"{column} is empty although the row costs {batch.text(COST)[index].as_py()}"
+        problem = (
+            f"{_PRICES[metric][0]} is empty although the row costs {batch.text(COST)[index].as_py()}, and no list price is known"
+        )
         raise batch.error(index, problem, "Choose another cost (billed or effective).")
     zero = pa.scalar(0.0) if pa.types.is_floating(amounts.type) else pa.scalar("0")
-    return _kept(money(batch, pc.fill_null(amounts, zero), column), usage)
+    return _kept(money(batch, pc.fill_null(amounts, zero), _PRICES[metric][0]), usage)
+
+
+def _told(batch: RowBatch, names: Sequence[str]) -> pa.Array:
+    """What each row's first filled column of these says: all doubles, or texts."""
+    columns = [batch.amounts(name)[name] for name in names if name in batch.columns]
+    if len({column.type for column in columns}) > 1:
+        columns = [pc.cast(column, pa.string()) for column in columns]
+    return pc.coalesce(*columns) if columns else pa.nulls(batch.rows, pa.string())
 
 
 def _kept(cost: Cost, mask: pa.Array) -> Cost:
