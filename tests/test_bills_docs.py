@@ -15,6 +15,7 @@ from billing_adapters.azure_columns import ensure_readable as ensure_azure
 from billing_adapters.azure_columns import one_word
 from billing_adapters.azure_costs import ensure_dataset
 from billing_adapters.base import BillOptions
+from billing_adapters.gcp_columns import WANTED
 from billing_adapters.gcp_statements import table_of
 from billing_adapters.rate_files import RateCardBill
 from pipelines.billing_entries import BillingEntry
@@ -119,3 +120,14 @@ def test_the_settings_of_list_prices_are_accepted() -> None:
         "prices", 7 * DAY_MS, "USD", "GOOGLE_API_KEY",
     )  # fmt: skip
     assert told.model_copy(update={"api_key": None}) == PricesEntry()
+
+
+def test_the_google_page_names_columns_that_are_read_and_settings_that_there_are() -> None:
+    (entry,) = yaml.safe_load(blocks("gcp.md", "yaml")[0])["billing"]
+    assert BillingEntry(**entry).kind == "gcp"
+    page = (FOLDER / "gcp.md").read_text(encoding="utf-8")
+    table = page.partition("## What each cost means")[2].partition("Under `effective`")[0]
+    named = {name for name in re.findall(r"`([a-z_]+)`", table) if name.startswith("cost")} - {"cost"}
+    assert named == {"cost_at_list", "cost_at_effective_price_default"}
+    assert named <= set(WANTED)
+    assert table_of(f"bigquery://{re.findall(r'FROM `([^`]+)`', page)[0]}")
