@@ -1,4 +1,4 @@
-"""Parts of lines into the table ``chargeback``, and its sums into ``team_model`` and ``reconciliation``."""
+"""Parts of lines into the table ``chargeback``, and its sums (``sums``) into ``team_model`` and ``reconciliation``."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from allocation.findings import Code, Finding, Severity
 from allocation.model_split import NOBODY, Divided, Served, Shares, divide, model_shares
 from allocation.owners import FIELDS, UNOWNED, Owners, assign
 from allocation.schemas import CHARGEBACK, RECONCILIATION, TEAM_MODEL, conform
+from allocation.sums import COSTS, MEASURES, gib_seconds
 from allocation.times import milliseconds, time_column
 
 Int64 = npt.NDArray[np.int64]
@@ -49,8 +50,6 @@ _OF_USAGE = (
 _SIDES = pa.array(["gpu", "host"])
 _HOST_SIDE = 1
 _BOTH_SIDES = -1
-_COSTS = ("used_cost", "overhead_cost", "idle_cost", "cost")
-_MEASURES = ("used_gib_seconds", "overhead_gib_seconds", "idle_gib_seconds")
 
 
 @dataclass(frozen=True)
@@ -104,15 +103,15 @@ def charge(
     columns["policy_id"] = pa.repeat(stamp.policy_id, len(row))
     columns["run_id"] = pa.repeat(stamp.run_id, len(row))
     table = conform(pa.table({c.name: columns[c.name] for c in CHARGEBACK.columns}), CHARGEBACK, source="apportion")
-    return table, [*_unowned(table), *shares.findings]
+    return table, list(shares.findings)
 
 
 def _figures(of_usage: pa.Table, split: Divided) -> dict[str, pa.Array]:
     """Money, byte-time and seconds of each row, its part of them where it is split over models."""
     columns = {}
-    for name, nanos in zip(_COSTS, (*split.nanos.T, split.nanos.sum(axis=1)), strict=True):
+    for name, nanos in zip(COSTS, (*split.nanos.T, split.nanos.sum(axis=1)), strict=True):
         columns[name] = money.nanos_column(np.ascontiguousarray(nanos))
-    for name, source in zip(_MEASURES, ("used_byte_ms", "overhead_byte_ms", "idle_byte_ms"), strict=True):
+    for name, source in zip(MEASURES, ("used_byte_ms", "overhead_byte_ms", "idle_byte_ms"), strict=True):
         columns[name] = pa.array(wide.to_float(*wide.from_decimal_column(of_usage[source])) / GIB_MS * split.part)
     for name in ("observed", "imputed"):
         columns[f"{name}_seconds"] = pa.array(of_usage[f"{name}_ms"].to_numpy() / 1000.0 * split.part)
@@ -170,11 +169,11 @@ def _owned(
     return columns
 
 
-def _unowned(table: pa.Table) -> list[Finding]:
-    """One finding a pod and field that no rule names, with its money."""
+def unowned(holders: pa.Table) -> list[Finding]:
+    """One finding a pod and field that no rule names, with its money; ``holders`` as of ``DaySums``."""
     found = []
     for name in FIELDS:
-        rows = table.filter(pc.equal(table[name], UNOWNED))
+        rows = holders.filter(pc.equal(holders[name], UNOWNED))
         sums = (
             rows.group_by(["namespace", "pod", "currency", "cost_metric"])
             .aggregate([("cost", "sum")])
@@ -183,41 +182,37 @@ def _unowned(table: pa.Table) -> list[Finding]:
         for row in sums.to_pylist():
             cost = money.decimal_to_nanos(row["cost_sum"])
             evidence = f"no rule and no source names a {name} ({row['cost_metric']} cost); label the pod or add a rule"
-            found.append(
-                Finding(
-                    Code.UNOWNED,
-                    Severity.WARNING,
-                    f"{row['namespace']}/{row['pod']}",
-                    evidence,
-                    None,
-                    1,
-                    cost,
-                    row["currency"],
-                )
-            )
+            subject = f"{row['namespace']}/{row['pod']}"
+            found.append(Finding(Code.UNOWNED, Severity.WARNING, subject, evidence, None, 1, cost, row["currency"]))
     return found
 
 
-def team_model(chargeback: pa.Table, run_id: str) -> pa.Table:
-    """The day's money per team, model and bucket."""
+def team_model(holders: pa.Table, run_id: str) -> pa.Table:
+    """The day's money per team, model and bucket; ``holders`` as of ``DaySums``."""
     keys = ["billing_period", "cost_metric", "currency", "team", "model", "bucket"]
-    sums = chargeback.group_by(keys).aggregate([(c, "sum") for c in (*_COSTS, *_MEASURES)])
+    sums = holders.group_by(keys).aggregate([(c, "sum") for c in (*COSTS, *MEASURES)])
     sums = sums.rename_columns([n.removesuffix("_sum") for n in sums.column_names]).sort_by([(k, "ascending") for k in keys])
-    sums = sums.append_column("run_id", pa.repeat(run_id, len(sums)))
-    return conform(sums.select(TEAM_MODEL.names), TEAM_MODEL, source="team_model")
+    columns = {name: sums[name] for name in (*keys, *COSTS)} | {name: gib_seconds(sums[name]) for name in MEASURES}
+    columns["run_id"] = pa.repeat(run_id, len(sums))
+    return conform(pa.table({name: columns[name] for name in TEAM_MODEL.names}), TEAM_MODEL, source="team_model")
 
 
-def reconcile(lines: pa.Table, chargeback: pa.Table, from_ms: int, run_id: str) -> pa.Table:
-    """Each line of the day and what became of it; ``lines`` are one cluster's (or `_bill`'s), a row a line and rule."""
-    sums = chargeback.append_column("measured", pc.not_equal(chargeback["bucket"], "unallocated"))
-    sums = sums.group_by(["line_item_id", "cost_metric"]).aggregate([("cost", "sum"), ("measured", "max")])
-    sums = sums.drop_columns("cost_sum").to_pandas().assign(out_nanos=money.column_nanos(sums["cost_sum"]))
+def reconcile(lines: pa.Table, charged: pa.Table, from_ms: int, run_id: str) -> pa.Table:
+    """Each line of the day and what became of it.
+
+    Args:
+        lines: one cluster's (or `_bill`'s), a row a line and rule.
+        charged: what each line's rows add up to, ``lines`` as of ``DaySums``.
+        from_ms: the day's midnight.
+        run_id: the id for every row.
+    """
+    sums = charged.drop_columns("cost").to_pandas().assign(out_nanos=money.column_nanos(charged["cost"]))
     keys = lines.select(["line_item_id", "cost_metric"]).to_pandas()
     joined = keys.merge(sums, on=["line_item_id", "cost_metric"], how="left")
     out_of_scope = lines["rule"].is_valid().to_numpy()
     cost_in = lines["day_nanos"].to_numpy()
     cost_out = np.where(out_of_scope, 0, joined.out_nanos.astype("Int64").fillna(0).to_numpy(np.int64))
-    measured = joined.measured_max.fillna(False).astype("bool").to_numpy()
+    measured = joined.measured.fillna(False).astype("bool").to_numpy()
     state = np.where(out_of_scope, "out_of_scope", np.where(measured, "allocated", "unallocated"))
     begins_today = pa.array(milliseconds(lines["charge_period_start"]) >= from_ms)
     columns = {name: lines[name] for name in RECONCILIATION.names if name in lines.column_names}

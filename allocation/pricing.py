@@ -5,7 +5,7 @@ charged: a finding never changes one.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pandas as pd
 import pyarrow as pa
@@ -41,21 +41,39 @@ _WHOLE = {
 """All that the subject costs."""
 
 
-def price(findings: Sequence[Finding], chargeback: pa.Table) -> list[Finding]:
+@dataclass(frozen=True)
+class DayMoney:
+    """The cost metrics and the currencies of a day."""
+
+    metrics: tuple[str, ...]
+    currencies: tuple[str, ...]
+
+    @classmethod
+    def of(cls, rows: pa.Table) -> "DayMoney":
+        """Those that stand in rows with ``cost_metric`` and ``currency``."""
+        return cls(*(tuple(sorted(rows[name].unique().to_pylist())) for name in ("cost_metric", "currency")))
+
+
+def price(findings: Sequence[Finding], rows: pa.Table, day: DayMoney | None = None) -> list[Finding]:
     """The findings with the money that hangs on each.
 
     A finding that has an amount already keeps it. Where the day has several currencies there is no one amount and none is given.
     Of several cost metrics it is the first of ``_METRICS``, and the evidence says so. ``repeated_device_values`` also tells what
-    a naive sum over pods would have charged.
+    a naive sum over pods would have charged; its periods (``excess``) are looked up in ``rows``, which must then be whole rows.
+
+    Args:
+        findings: what was noticed.
+        rows: rows of ``chargeback``, or ``holders`` as of ``DaySums``.
+        day: the money of the whole day, where the rows are a part of it.
     """
-    currencies, metrics = (sorted(chargeback[name].unique().to_pylist()) for name in ("currency", "cost_metric"))
-    if len(currencies) != 1:
+    day = day or DayMoney.of(rows)
+    if len(day.currencies) != 1:
         return list(findings)
-    metric = min(metrics, key=_METRICS.index)
-    rows = chargeback.filter(pc.equal(chargeback["cost_metric"], metric)) if len(metrics) > 1 else chargeback
-    amounts = _Amounts(rows, [name for f in findings for name in (f.subject, *f.money_of)])
-    priced = [_priced(f, amounts, currencies[0]) for f in findings]
-    if len(metrics) == 1:
+    metric = min(day.metrics, key=_METRICS.index)
+    mine = rows.filter(pc.equal(rows["cost_metric"], metric)) if len(day.metrics) > 1 else rows
+    amounts = _Amounts(mine, [name for f in findings for name in (f.subject, *f.money_of)])
+    priced = [_priced(f, amounts, day.currencies[0]) for f in findings]
+    if len(day.metrics) == 1:
         return priced
     return [p if p == f else replace(p, evidence=f"{p.evidence} ({metric} cost)") for p, f in zip(priced, findings, strict=True)]
 

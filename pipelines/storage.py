@@ -1,30 +1,34 @@
 """Parquet by table, date and cluster in a folder or an object store; a partition is written whole or not at all.
 
-Layout: ``TABLE/date=YYYY-MM-DD/cluster=NAME/part-0.parquet`` beside ``_commit.json``; ``samples`` has a file a shard, named by
-content. On disk a file is written aside and renamed. An object store shows an object when it is whole; the marker comes last. A
-partition without its marker is not there. Names are percent-encoded, so none leaves its folder.
+Layout: ``TABLE/date=YYYY-MM-DD/cluster=NAME/part-0.parquet`` beside ``_commit.json``; ``samples`` and ``usage`` have a file a shard,
+named by content. On disk a file is written aside and renamed. An object store shows an object when it is whole; the marker comes
+last. A partition without its marker is not there. Names are percent-encoded, so none leaves its folder.
 """
 
 import hashlib
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from urllib.parse import quote, unquote, urlencode
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import fs
 
-from allocation.errors import ChargebackError, SettingsError, SourceUnavailableError
+from allocation.errors import ChargebackError
 from allocation.schemas import LINE_ITEMS, SCHEMA_VERSION
+from pipelines.asides import Aside
+from pipelines.places import Place
 
 COMMIT = "_commit.json"
+_ONE_FILE = "part-0.parquet"
+_SHARED = "run"
+"""The key of what no later run goes on with."""
 _BLOCK_ROWS, _GROUP_ROWS = 1 << 18, 1 << 13
+_ROW_GROUP = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -52,12 +56,15 @@ class Commit:
 
 
 class TableStore:
-    """Tables of one output location."""
+    """Tables of one output location. Can be sent to another process."""
 
     def __init__(self, location: str, *, endpoint_url: str | None = None, region: str | None = None) -> None:
         self.location = location
-        self._local = "://" not in location
-        self._fs, self._root = _filesystem(location, endpoint_url, region)
+        self._reached_by = endpoint_url, region
+        self._place = Place(location, endpoint_url, region)
+
+    def __reduce__(self) -> tuple[Callable[..., "TableStore"], tuple[str, str | None, str | None]]:
+        return _open, (self.location, *self._reached_by)
 
     def place(self, table: str) -> str:
         """Where a table's partitions are, for people."""
@@ -65,122 +72,54 @@ class TableStore:
 
     def write(self, table: str, partition: Partition, data: pa.Table, detail: Mapping[str, object] | None = None) -> None:
         """Replaces a partition by one file of a fixed name: a reader of the folder never sees old and new rows together."""
-        folder = f"{self._root}/{table}/{partition.path}"
-        target = self._aside(table, partition) if self._local else folder
-        with self._reaching():
-            self._make(target)
+        self.write_batches(table, partition, data.to_batches(), data.schema, detail or {})
+
+    def write_batches(
+        self, table: str, partition: Partition, batches: Iterable[pa.RecordBatch], schema: pa.Schema, detail: Mapping[str, object]
+    ) -> None:
+        """As ``write``, from batches, with one row group of them in memory."""
+        with self._place.reaching():
+            arriving = Arriving(self._place, table, partition, _SHARED)
             try:
-                name, content, digest = "part-0.parquet", *_parquet(data)
-                if not self._local:
-                    self._forget(f"{folder}/{COMMIT}")
-                self._write_bytes(f"{target}/{name}", content)
-                self._finish(table, partition, Commit({name: digest}, detail or {}))
+                arriving.add_only(batches, schema)
+                arriving.commit(detail)
             except BaseException:
-                self._drop(target, {"part-0.parquet"})
+                arriving.drop()
                 raise
 
     def write_parts(
-        self,
-        table: str,
-        partition: Partition,
-        parts: Iterator[pa.Table],
-        detail: Mapping[str, object] | None = None,
-        *,
-        beside: Mapping[str, pa.Table] | None = None,
-        check: Callable[[], None] | None = None,
-    ) -> Commit:
+        self, table: str, partition: Partition, parts: Iterable[pa.Table], detail: Callable[[], Mapping[str, object]] = dict
+    ) -> None:
         """Replaces a partition by one file a part, each read from the iterator when the one before is written.
 
-        Files are named by their content and the old ones stand until the marker names the new, so a failure at any time, or a
-        ``check`` that raises when all is written, leaves the partition as it was. Tables ``beside`` belong to the same commit.
+        ``detail`` is asked when all are written. A failure at any time leaves the partition as it was.
         """
-        target = self._aside(table, partition) if self._local else f"{self._root}/{table}/{partition.path}"
-        kept = self.commit(table, partition)
-        hashes: dict[str, str] = {}
-        with self._reaching():
-            self._make(target)
-            try:
-                for number, part in enumerate(parts):
-                    self._add(target, f"part-{number:06d}", part, hashes)
-                for name, extra in (beside or {}).items():
-                    self._add(target, name, extra, hashes)
-                if check:
-                    check()
-                commit = Commit(hashes, detail or {})
-                self._finish(table, partition, commit)
-            except BaseException:
-                self._drop(target, hashes.keys() - (kept.files.keys() if kept else set()))
-                raise
-        return commit
+        arriving = self.arriving(table, partition, _SHARED)
+        try:
+            for number, part in enumerate(parts):
+                arriving.add(number, part)
+            arriving.commit(detail())
+        except BaseException:
+            arriving.drop()
+            raise
 
-    def _aside(self, table: str, partition: Partition) -> str:
-        name = f".aside-{os.getpid()}-{partition.day.isoformat()}-{quote(partition.cluster, safe='')}"
-        return f"{self._root}/{table}/{name}"
-
-    def _add(self, target: str, stem: str, data: pa.Table, hashes: dict[str, str]) -> None:
-        content, digest = _parquet(data)
-        name = f"{stem}-{digest[:16]}.parquet"
-        hashes[name] = digest
-        self._write_bytes(f"{target}/{name}", content)
-
-    def _drop(self, target: str, names: Iterable[str]) -> None:
-        """Takes back what a failed write has left."""
-        if self._local:
-            shutil.rmtree(target, ignore_errors=True)
-            return
-        for name in names:
-            self._forget(f"{target}/{name}")
-
-    def _finish(self, table: str, partition: Partition, commit: Commit) -> None:
-        """Makes the new files the partition: files, then the marker, then the old files go."""
-        folder = f"{self._root}/{table}/{partition.path}"
-        text = _commit_text(table, commit)
-        if self._local:
-            self._finish_on_disk(Path(self._aside(table, partition)), Path(folder), commit, text)
-            return
-        self._write_bytes(f"{folder}/{COMMIT}", text.encode())
-        for info in self._fs.get_file_info(fs.FileSelector(folder, allow_not_found=True)):
-            if info.base_name.endswith(".parquet") and info.base_name not in commit.files:
-                self._fs.delete_file(info.path)
-
-    @staticmethod
-    def _finish_on_disk(aside: Path, final: Path, commit: Commit, text: str) -> None:
-        (aside / COMMIT).write_text(text, encoding="utf-8")
-        final.mkdir(parents=True, exist_ok=True)
-        for name in sorted(commit.files):
-            (aside / name).replace(final / name)
-        (aside / COMMIT).replace(final / COMMIT)
-        for old in final.glob("*.parquet"):
-            if old.name not in commit.files:
-                old.unlink()
-        shutil.rmtree(aside)
-
-    def _write_bytes(self, path: str, content: bytes | pa.Buffer) -> None:
-        with self._fs.open_output_stream(path) as stream:
-            stream.write(content)
-
-    def _make(self, folder: str) -> None:
-        """A folder on disk; an object store needs none."""
-        if self._local:
-            self._fs.create_dir(folder, recursive=True)
-
-    def _forget(self, path: str) -> None:
-        if self._fs.get_file_info(path).type == fs.FileType.File:
-            self._fs.delete_file(path)
+    def arriving(self, table: str, partition: Partition, key: str) -> "Arriving":
+        """A partition on its way. What an ended run brought under the same key (letters and digits) is there."""
+        with self._place.reaching():
+            return Arriving(self._place, table, partition, key)
 
     def commit(self, table: str, partition: Partition) -> Commit | None:
         """The partition's marker, or None where there is no whole partition."""
-        path = f"{self._root}/{table}/{partition.path}/{COMMIT}"
-        with self._reaching():
-            if self._fs.get_file_info(path).type != fs.FileType.File:
+        path = f"{table}/{partition.path}/{COMMIT}"
+        with self._place.reaching():
+            if not self._place.there(path):
                 return None
-            with self._fs.open_input_stream(path) as stream:
-                content = stream.read()
+            content = self._place.read(path)
         try:
             held = json.loads(content)
             return Commit(dict(held["files"]), dict(held["detail"]))
         except (ValueError, KeyError, TypeError) as error:
-            raise _damaged(f"{self.location}/{table}/{partition.path}/{COMMIT}") from error
+            raise _damaged(f"{self.location}/{path}") from error
 
     def read(self, table: str, partition: Partition) -> pa.Table | None:
         """A partition's rows, or None where there is no whole partition."""
@@ -189,29 +128,33 @@ class TableStore:
 
     def read_parts(self, table: str, partition: Partition) -> Iterator[pa.Table]:
         """A partition file by file."""
+        yield from map(self.read_file, self.part_files(table, partition))
+
+    def part_files(self, table: str, partition: Partition) -> list[str]:
+        """The places of a partition's files below the store, in order; none where there is no whole partition."""
         commit = self.commit(table, partition)
-        for name in sorted(commit.files) if commit else []:
-            if name.startswith("part-"):
-                yield self._read_file(f"{table}/{partition.path}/{name}")
+        return [f"{table}/{partition.path}/{name}" for name in sorted(commit.files) if name.startswith("part-")] if commit else []
 
     def read_beside(self, table: str, partition: Partition, name: str) -> pa.Table | None:
         """A table that was committed beside a partition's rows, or None."""
         commit = self.commit(table, partition)
         found = [f for f in commit.files if f.startswith(f"{name}-")] if commit else []
-        return self._read_file(f"{table}/{partition.path}/{found[0]}") if found else None
+        return self.read_file(f"{table}/{partition.path}/{found[0]}") if found else None
 
-    def _read_file(self, place: str) -> pa.Table:
+    def read_file(self, place: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """One file by its place below the store; all its columns or some."""
+        wanted = None if columns is None else list(columns)
         try:
-            with self._reaching(), self._fs.open_input_file(f"{self._root}/{place}") as source:
-                return pq.read_table(source, partitioning=None)
+            with self._place.reaching(), self._place.fs.open_input_file(self._place.full(place)) as source:
+                return pq.read_table(source, columns=wanted, partitioning=None)
         except pa.ArrowException as error:
             raise _damaged(f"{self.location}/{place}") from error
 
     def partitions(self, table: str) -> Sequence[Partition]:
         """The whole partitions of a table, in order."""
-        with self._reaching():
-            found = self._fs.get_file_info(fs.FileSelector(f"{self._root}/{table}", recursive=True, allow_not_found=True))
-        paths = [info.path.split("/")[-3:-1] for info in found if info.base_name == COMMIT]
+        with self._place.reaching():
+            found = self._place.below(table)
+        paths = [path.split("/")[-3:-1] for path in found if path.endswith(f"/{COMMIT}") and "/.aside-" not in path]
         keys = [
             Partition(date.fromisoformat(day.removeprefix("date=")), unquote(cluster.removeprefix("cluster=")))
             for day, cluster in paths
@@ -224,70 +167,154 @@ class TableStore:
         Lines of a block stand by time, so that a day is read from few row groups. What a delivery's ordinals are is asked when
         all batches are written. A failure leaves nothing that a reader would take for the delivery.
         """
-        folder = f"{self._root}/line_items"
-        with self._reaching(), tempfile.TemporaryDirectory(prefix="gpu-chargeback-") as local:
-            self._make(f"{folder}/_ordinals")
-            aside = Path(f"{folder}/.aside-{os.getpid()}-{key}.parquet") if self._local else Path(local) / "lines.parquet"
-            try:
-                _write_blocks(aside, batches)
-                self._write_bytes(f"{folder}/_ordinals/{key}.parquet", _parquet(ordinals())[0])
-                if self._local:
-                    aside.replace(f"{folder}/{key}.parquet")
-                else:
-                    with aside.open("rb") as read, self._fs.open_output_stream(f"{folder}/{key}.parquet") as stream:
-                        shutil.copyfileobj(read, stream, 1 << 20)
-            finally:
-                aside.unlink(missing_ok=True)
+        with self._place.reaching():
+            self._place.make("line_items/_ordinals")
+            beside = str(self._place.on_disk("line_items")) if self._place.is_disk else None
+            with tempfile.TemporaryDirectory(prefix=".gpu-chargeback-", dir=beside) as folder:
+                lines = Path(folder) / "lines.parquet"
+                _write_blocks(lines, batches)
+                self._place.write(f"line_items/_ordinals/{key}.parquet", parquet_of(ordinals()))
+                self._place.bring(lines, f"line_items/{key}.parquet")
 
     def read_bill(self, key: str, first: pa.Scalar, until: pa.Scalar) -> tuple[pa.Table, pa.Table] | None:
         """The kept lines of a delivery that touch ``[first, until)`` and its ordinals, or None where it was never parsed."""
-        path = f"{self._root}/line_items/{key}.parquet"
-        with self._reaching():
-            if self._fs.get_file_info(path).type != fs.FileType.File:
+        path = f"line_items/{key}.parquet"
+        with self._place.reaching():
+            if not self._place.there(path):
                 return None
             touching = [("charge_period_start", "<", until), ("charge_period_end", ">", first)]
             try:
-                lines = pq.read_table(path, filesystem=self._fs, filters=touching, partitioning=None)
+                lines = pq.read_table(self._place.full(path), filesystem=self._place.fs, filters=touching, partitioning=None)
             except pa.ArrowException as error:
-                raise _damaged(f"{self.location}/line_items/{key}.parquet") from error
-        return lines, self._read_file(f"line_items/_ordinals/{key}.parquet")
+                raise _damaged(f"{self.location}/{path}") from error
+        return lines, self.read_file(f"line_items/_ordinals/{key}.parquet")
 
     def check_writable(self) -> None:
         """Proves that the location can be written; raises what a run would raise."""
-        path = f"{self._root}/.write-check-{os.getpid()}"
-        with self._reaching():
-            self._make(self._root)
-            self._write_bytes(path, b"")
-            self._fs.delete_file(path)
-
-    def _reaching(self) -> "_Reaching":
-        return _Reaching(self.location)
+        path = f".write-check-{os.getpid()}"
+        with self._place.reaching():
+            self._place.make("")
+            self._place.write(path, b"")
+            self._place.forget(path)
 
 
-class _Reaching:
-    """Turns an operating system's or a store's refusal into one clear line."""
+class Arriving:
+    """The files of a partition, one by one, until ``commit`` makes them the partition; the old one stands until then.
 
-    def __init__(self, location: str) -> None:
-        self._location = location
+    Files are named by their content and only the marker makes them count. What is told of each file is kept beside it, so that
+    a later run can go on with what an ended one brought. On disk all of it lies in a folder that readers skip.
+    """
 
-    def __enter__(self) -> None:
-        return None
+    def __init__(self, place: Place, table: str, partition: Partition, key: str) -> None:
+        self._place, self._table, self._partition = place, table, partition
+        self._final = f"{table}/{partition.path}"
+        self._aside = Aside(place, table, str(partition), key)
+        self._folder = self._aside.folder if place.is_disk else self._final
+        self._hashes: dict[str, str] = {}
+        self._added: set[str] = set()
 
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError):
-            raise SourceUnavailableError(
-                self._location,
-                f"cannot be read or written: {' '.join(str(error).split())[:300]}",
-                setting="output, storage.endpoint_url",
-            ) from error
+    def kept(self, number: int) -> tuple[str, Mapping[str, object]] | None:
+        """The place of a file that an ended run brought, and what was told of it; it counts as added."""
+        told = f"{self._aside.folder}/{number:06d}.json"
+        with self._place.reaching():
+            if not self._place.there(told):
+                return None
+            said = json.loads(self._place.read(told))
+            if not self._place.there(f"{self._folder}/{said['name']}"):
+                return None
+        self._hashes[said["name"]] = said["digest"]
+        return f"{self._folder}/{said['name']}", said["told"]
+
+    def add(self, number: int, data: pa.Table, told: Mapping[str, object] | None = None) -> str:
+        """Writes the file of that number; its place below the store."""
+        name = self._write(f"part-{number:06d}", data)
+        said = json.dumps({"name": name, "digest": self._hashes[name], "told": told or {}}, default=str)
+        with self._place.reaching():
+            self._place.write(f"{self._aside.folder}/{number:06d}.json", said.encode())
+        return f"{self._folder}/{name}"
+
+    def add_beside(self, name: str, data: pa.Table) -> None:
+        """A table that belongs to the same commit and is no part of the rows."""
+        self._write(name, data)
+
+    def add_only(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
+        """The one file of a partition that has one, by a fixed name."""
+        scratch = str(self._place.on_disk(self._aside.folder)) if self._place.is_disk else None
+        with tempfile.TemporaryDirectory(prefix="gpu-chargeback-", dir=scratch) as folder:
+            path = Path(folder) / _ONE_FILE
+            with pq.ParquetWriter(path, schema, compression="zstd", write_statistics=True) as writer:
+                for group in _row_groups(batches, schema):
+                    writer.write_table(group, row_group_size=max(len(group), 1))
+            with path.open("rb") as written:
+                self._hashes[_ONE_FILE] = hashlib.file_digest(written, "sha256").hexdigest()
+            self._added.add(_ONE_FILE)
+            if not self._place.is_disk:
+                self._place.forget(f"{self._final}/{COMMIT}")
+            self._place.bring(path, f"{self._folder}/{_ONE_FILE}")
+
+    def _write(self, stem: str, data: pa.Table) -> str:
+        content = parquet_of(data)
+        digest = hashlib.sha256(content).hexdigest()
+        name = f"{stem}-{digest[:16]}.parquet"
+        with self._place.reaching():
+            self._place.write(f"{self._folder}/{name}", content)
+        self._hashes[name] = digest
+        self._added.add(name)
+        return name
+
+    def commit(self, detail: Mapping[str, object]) -> None:
+        """Makes the files the partition: files, then the marker, then the old files go."""
+        text = _commit_text(self._table, Commit(self._hashes, detail)).encode()
+        with self._place.reaching():
+            if self._place.is_disk:
+                final = self._place.on_disk(self._final)
+                final.mkdir(parents=True, exist_ok=True)
+                self._place.write(f"{self._folder}/{COMMIT}", text)
+                for name in (*sorted(self._hashes), COMMIT):
+                    self._place.on_disk(f"{self._folder}/{name}").replace(final / name)
+            else:
+                self._place.write(f"{self._final}/{COMMIT}", text)
+            for name in self._place.names(self._final):
+                if name.endswith(".parquet") and name not in self._hashes:
+                    self._place.forget(f"{self._final}/{name}")
+            self._aside.let_go()
+
+    def drop(self) -> None:
+        """Takes back what was added."""
+        if not self._place.is_disk:
+            for name in self._added:
+                self._place.forget(f"{self._final}/{name}")
+        self._aside.let_go()
+
+    def leave(self) -> None:
+        """Leaves what was added for a later run that goes on with it."""
+        self._aside.let_go(keep=True)
 
 
-def _parquet(data: pa.Table) -> tuple[pa.Buffer, str]:
-    """A table as the bytes of a Parquet file, and their hash."""
+def _open(location: str, endpoint_url: str | None, region: str | None) -> TableStore:
+    return TableStore(location, endpoint_url=endpoint_url, region=region)
+
+
+def parquet_of(data: pa.Table) -> pa.Buffer:
+    """A table as the bytes of a Parquet file."""
     sink = pa.BufferOutputStream()
     pq.write_table(data, sink, compression="zstd", write_statistics=True)
-    content = sink.getvalue()
-    return content, hashlib.sha256(content).hexdigest()
+    return sink.getvalue()
+
+
+def _row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Groups of a fixed number of rows, wherever batches end; one empty group where there is no row."""
+    waiting, count, written = list[pa.RecordBatch](), 0, False
+    for batch in batches:
+        waiting.append(batch)
+        count += len(batch)
+        while count >= _ROW_GROUP:
+            whole = pa.Table.from_batches(waiting, schema)
+            yield whole.slice(0, _ROW_GROUP).combine_chunks()
+            rest = whole.slice(_ROW_GROUP)
+            waiting, count, written = rest.to_batches(), len(rest), True
+    if count or not written:
+        yield pa.Table.from_batches(waiting, schema).combine_chunks()
 
 
 def _write_blocks(path: Path, batches: Iterable[pa.Table]) -> None:
@@ -327,23 +354,3 @@ def _commit_text(table: str, commit: Commit) -> str:
         "detail": dict(commit.detail),
     }
     return json.dumps(held, indent=1, sort_keys=True, default=str)
-
-
-def _filesystem(location: str, endpoint_url: str | None, region: str | None) -> tuple[fs.FileSystem, str]:
-    if "://" not in location:
-        return fs.LocalFileSystem(), str(Path(location).absolute())
-    options = {}
-    if endpoint_url and location.startswith("s3://"):
-        scheme, _, host = endpoint_url.rstrip("/").partition("://")
-        options = {"endpoint_override": host, "scheme": scheme}
-    if region and location.startswith("s3://"):
-        options["region"] = region
-    try:
-        system, root = fs.FileSystem.from_uri(location + ("?" + urlencode(options) if options else ""))
-    except (pa.ArrowInvalid, OSError) as error:
-        raise SettingsError(
-            f"output {location!r} is no folder and no URL that can be opened: {' '.join(str(error).split())[:200]}"
-        ) from error
-    if not root.strip("/"):
-        raise SettingsError(f"output {location!r} names no bucket; write it like s3://bucket/prefix")
-    return system, root.rstrip("/")

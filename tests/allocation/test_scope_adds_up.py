@@ -15,6 +15,7 @@ from allocation.money import decimal_to_nanos, nanos_to_decimal
 from allocation.policy import UnattributedPolicy
 from allocation.schemas import BILL_CLUSTER, CHARGEBACK, RECONCILIATION
 from allocation.scope import DayLines, day_lines
+from allocation.sums import sums_of
 from allocation.times import DAY_MS, milliseconds
 from pipelines.settings import NodeEntry
 from tests.allocation.test_scope import FROM_MS, MIDNIGHT, A, B, line, nodes, table
@@ -76,7 +77,7 @@ def test_the_bill_is_reached_per_currency_and_cost_metric(lines: pa.Table, unatt
         seen = set()
         for cluster in (*CLUSTERS, BILL_CLUSTER):
             mine = scope.lines.filter(pc.equal(scope.lines["cluster"], cluster))
-            told = reconcile(mine, CHARGEBACK.empty(), FROM_MS + day * DAY_MS, "run")
+            told = reconcile(mine, sums_of(CHARGEBACK.empty()).lines, FROM_MS + day * DAY_MS, "run")
             keys = list(zip(*(told[name].to_pylist() for name in RECONCILIATION.key), strict=True))
             assert len(keys) == len(set(keys))
             for row in told.to_pylist():

@@ -1,0 +1,79 @@
+"""The rows of a day added up over time and lines, shard by shard: what is left to know of them once they are written.
+
+Every sum is of whole numbers, so shards may be added in any groups and give the same. Here does not belong what the sums are
+used for (``chargeback``, ``pricing``).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+KEYS = (
+    "billing_period", "cost_metric", "currency", "team", "model", "cost_center", "bucket", "reason",
+    "namespace", "pod", "node", "gpu_uuid", "gpu_instance",
+)  # fmt: skip
+COSTS = ("used_cost", "overhead_cost", "idle_cost", "cost")
+MEASURES = ("used_gib_seconds", "overhead_gib_seconds", "idle_gib_seconds")
+_LINE = ("line_item_id", "cost_metric")
+_PARTS_OF_A_GIB_SECOND = 2.0**20
+"""Byte-time is added in whole numbers of about a KiB-second."""
+
+
+@dataclass(frozen=True)
+class DaySums:
+    """The sums of some rows of ``chargeback``.
+
+    ``holders`` has a row for each combination of KEYS: COSTS (money), MEASURES (int64, in 2**-20 GiB-seconds) and ``rows``.
+    ``lines`` has a row for each line and cost metric: ``cost`` and ``measured``, whether any part of it is not unallocated.
+    """
+
+    holders: pa.Table
+    lines: pa.Table
+
+    @property
+    def rows(self) -> int:
+        """How many rows were added up."""
+        return int(pc.sum(self.holders["rows"]).as_py() or 0)
+
+
+def sums_of(chargeback: pa.Table) -> DaySums:
+    """The sums of rows of ``chargeback``."""
+    whole = {name: _whole(chargeback[name]) for name in MEASURES}
+    kept = chargeback.select([*KEYS, *COSTS]).append_column("rows", pa.array(np.ones(len(chargeback), np.int64)))
+    for name, values in whole.items():
+        kept = kept.append_column(name, values)
+    measured = pc.not_equal(chargeback["bucket"], "unallocated")
+    return DaySums(_holders(kept), _lines(chargeback.select([*_LINE, "cost"]).append_column("measured", measured)))
+
+
+def added(parts: Sequence[DaySums]) -> DaySums:
+    """The sums of all the rows behind some sums; at least one."""
+    return DaySums(
+        _holders(pa.concat_tables([part.holders for part in parts])), _lines(pa.concat_tables([part.lines for part in parts]))
+    )
+
+
+def gib_seconds(values: pa.ChunkedArray) -> pa.Array:
+    """A column of MEASURES of ``holders`` in GiB-seconds."""
+    return pa.array(values.to_numpy() / _PARTS_OF_A_GIB_SECOND)
+
+
+def _whole(values: pa.ChunkedArray) -> pa.Array:
+    return pa.array(np.rint(values.to_numpy() * _PARTS_OF_A_GIB_SECOND).astype(np.int64))
+
+
+def _holders(rows: pa.Table) -> pa.Table:
+    return _grouped(rows, KEYS, [(name, "sum") for name in (*COSTS, *MEASURES, "rows")])
+
+
+def _lines(rows: pa.Table) -> pa.Table:
+    return _grouped(rows, _LINE, [("cost", "sum"), ("measured", "max")])
+
+
+def _grouped(rows: pa.Table, keys: Sequence[str], wanted: Sequence[tuple[str, str]]) -> pa.Table:
+    """One row a combination of the keys, in the order in which they first come; columns keep their names."""
+    found = rows.group_by(list(keys), use_threads=False).aggregate(list(wanted))
+    return found.select([*keys, *(f"{name}_{how}" for name, how in wanted)]).rename_columns([*keys, *(n for n, _ in wanted)])
