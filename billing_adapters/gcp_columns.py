@@ -68,7 +68,7 @@ def check_header(file: str, columns: Collection[str], costs: Sequence[str]) -> N
         costs: the metrics that are asked for.
     """
     there = {one_word(name) for name in columns}
-    missing = [name for name in _MANDATORY if one_word(name) not in there]
+    missing = [name for name in (*_MANDATORY, CREDITS) if one_word(name) not in there]
     if missing:
         _refuse_others(file, there)
     if not {one_word(RESOURCE_NAME), one_word(GLOBAL_NAME)} & there and not missing:
