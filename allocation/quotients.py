@@ -25,7 +25,8 @@ def in_one(c: int, w: int, total: int, inverse: float) -> tuple[int, int]:
 
     ``inverse`` is ``1 / total``; with it the estimate is off by less than 5.
     """
-    return wide.correct(int(float(c) * float(w) * inverse), c, w, total)
+    q, r = wide.correct(int(float(c) * float(w) * inverse), c, w, total)
+    return q, r
 
 
 @inner
@@ -54,9 +55,7 @@ def of_wide(c: int, wh: int, wl: int, th: int, tl: int, inverse: float) -> tuple
 
 
 @inner
-def _digit(
-    c: int, weight: float, wh: int, wl: int, rh: int, rl: int, th: int, tl: int, inverse: float
-) -> tuple[int, int, int]:
+def _digit(c: int, weight: float, wh: int, wl: int, rh: int, rl: int, th: int, tl: int, inverse: float) -> tuple[int, int, int]:
     """``divmod(r * 2**31 + c * w, total)`` for c < 2**32 and a wide remainder r below the total.
 
     The lower limbs have 31 bits. With c and the estimate at most 2**32 their differences, carry included, stay in a word; the
