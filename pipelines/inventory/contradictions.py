@@ -15,7 +15,7 @@ from allocation.times import from_ms
 from pipelines.inventory.nodes import node_sights
 from pipelines.inventory.pod_lives import lives
 from pipelines.inventory.pod_sights import PodSights
-from pipelines.inventory.stretches import Inventory, as_table
+from pipelines.inventory.sections import Inventory, sections_of
 from pipelines.settings import NodeEntry
 
 _TOLD = 4
@@ -28,10 +28,10 @@ def disagreements(inventory: Inventory, configured: Sequence[NodeEntry]) -> list
     Itself: one node name with two machines at one time, one machine under two names at one time, one pod uid on two nodes,
     a pod that ended before it started.
     """
-    table = as_table(inventory)
-    sights = node_sights(table)
+    sections = sections_of(inventory)
+    sights = node_sights(sections)
     sights = sights[sights.provider_id != ""]
-    pods = PodSights(table)
+    pods = sections.once(PodSights)
     return [
         *_not_as_configured(sights, configured),
         *_at_once(sights, "node", "provider_id", "has the machines"),
@@ -46,7 +46,7 @@ def overruled(inventory: Inventory, configured: Sequence[NodeEntry], nodes: pa.T
 
     Another machine was named for that node at the same time and is believed.
     """
-    sights = node_sights(as_table(inventory))
+    sights = node_sights(sections_of(inventory))
     named = pd.DataFrame(
         [*sights[["node", "provider_id"]].itertuples(index=False), *((e.name, e.provider_id or "") for e in configured)],
         columns=["node", "provider_id"],

@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.inventory.sections import Sections
 from pipelines.inventory.stretches import Int64, Stretches, numbered, text_column
 from pipelines.metric_sources.base import INVENTORY_METRICS, REQUEST_METRICS
 
@@ -23,8 +24,8 @@ class PodSights:
     ``last_ms``).
     """
 
-    def __init__(self, table: pa.Table) -> None:
-        self.series = {metric: Stretches(table, metric) for metric in POD_METRICS}
+    def __init__(self, sections: Sections) -> None:
+        self.series = {metric: sections.of(metric) for metric in POD_METRICS}
         sights, texts = _sights(self.series)
         number = numbered(texts)
         distinct = np.unique(number, return_index=True)[1]

@@ -19,8 +19,6 @@ from pipelines.metric_sources.base import InfoSeries
 
 Int64: TypeAlias = npt.NDArray[np.int64]
 Float64: TypeAlias = npt.NDArray[np.float64]
-Inventory: TypeAlias = pa.Table | Sequence[InfoSeries]
-"""The table ``inventory``, or the series that it holds."""
 
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST = datetime(2200, 1, 1, tzinfo=UTC)
@@ -57,18 +55,13 @@ def text_column(values: "pd.Series[str]") -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def as_table(inventory: Inventory) -> pa.Table:
-    """The inventory as a table, without what cannot be: times before the epoch, a last sight before the first."""
-    table = inventory if isinstance(inventory, pa.Table) else inventory_table(inventory)
-    possible = pc.and_(pc.greater_equal(table["first_ms"], 0), pc.greater_equal(table["last_ms"], table["first_ms"]))
-    return table.filter(pc.and_(possible, pc.less(table["last_ms"], LATEST_MS)))
-
-
 class Stretches:
-    """All stretches of one metric; row = stretch. A blank label and an absent one are the same."""
+    """All stretches of one metric; row = stretch. A blank label and an absent one are the same.
 
-    def __init__(self, inventory: pa.Table, metric: str) -> None:
-        rows = inventory.filter(pc.equal(inventory["metric"], metric))
+    ``rows`` are the metric's rows of the table ``inventory``.
+    """
+
+    def __init__(self, rows: pa.Table, metric: str) -> None:
         self.metric = metric
         self.first_ms: Int64 = rows["first_ms"].to_numpy()
         self.last_ms: Int64 = rows["last_ms"].to_numpy()
