@@ -14,6 +14,7 @@ import pyarrow as pa
 from allocation.findings import Code, Finding, Severity
 from pipelines.inventory.pod_sights import PodSights
 from pipelines.inventory.sections import Sections
+from pipelines.inventory.stretches import last_of
 from pipelines.metric_sources.base import REQUEST_METRICS
 
 _CONTAINERS, _INIT_CONTAINERS, _ALLOCATABLE = REQUEST_METRICS
@@ -38,8 +39,7 @@ def requested(sights: PodSights) -> tuple["pd.Series[float]", "pd.Series[float]"
 def _last(sights: PodSights, metric: str) -> pd.DataFrame:
     """The last amount of each ``pod``, ``container`` and ``resource``."""
     said = _amounts(sights.of(metric, "container", "resource"))
-    said = said.sort_values(["last_ms", "first_ms", "amount"])
-    return said.drop_duplicates(["pod", "container", "resource"], keep="last")
+    return last_of(said, ["pod", "container", "resource"], ["last_ms", "first_ms", "amount"])
 
 
 def _amounts(said: pd.DataFrame) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from pipelines.inventory.pod_lives import lives
 from pipelines.inventory.pod_requests import claims, declared, gpu_group, gpu_requests, request_maps, requested_gpus
 from pipelines.inventory.pod_sights import PodSights, latest
 from pipelines.inventory.sections import Inventory, Sections, sections_of
-from pipelines.inventory.stretches import text_column
+from pipelines.inventory.stretches import last_of, text_column
 
 _NO_OWNER = ("", "<none>")
 _VERSIONED = ("labels", "annotations", "namespace_labels")
@@ -99,7 +99,8 @@ def _owners(sights: PodSights, sections: Sections) -> tuple["pd.Series[str]", "p
     )
     ranked = pd.concat([made.assign(rank=0), owned.assign(rank=1 + (owned.owner_is_controller == "true"))], ignore_index=True)
     ranked = ranked[~ranked.owner_kind.isin(_NO_OWNER) & ~ranked.owner_name.isin(_NO_OWNER)]
-    ranked = ranked.sort_values(["rank", "last_ms", "first_ms", "owner_kind", "owner_name"]).drop_duplicates("pod", keep="last")
+    ranked = ranked[ranked["rank"] == ranked.groupby("pod")["rank"].transform("max")]
+    ranked = last_of(ranked, "pod", ["last_ms", "first_ms", "owner_kind", "owner_name"])
     owner = ranked.set_index("pod")[["owner_kind", "owner_name"]].astype("object").reindex(range(len(sights.pods)))
     owner = owner.assign(namespace=sights.pods.namespace)
     for kind, (metric, label) in _ROLLED_UP.items():
@@ -117,8 +118,7 @@ def _above(sections: Sections, metric: str, label: str) -> pd.DataFrame:
     names = {"namespace": "namespace", "name": label, "kind_above": "owner_kind", "name_above": "owner_name"}
     above = series.times().assign(**{column: series.label(of).astype("object") for column, of in names.items()})
     above = above[~above.kind_above.isin(_NO_OWNER) & ~above.name_above.isin(_NO_OWNER)]
-    above = above.sort_values(["last_ms", "first_ms", "kind_above", "name_above"])
-    return above.drop_duplicates(["namespace", "name"], keep="last")[list(names)]
+    return last_of(above, ["namespace", "name"], ["last_ms", "first_ms", "kind_above", "name_above"])[list(names)]
 
 
 def _moments(ms: "pd.Series[float]") -> pa.Array:

@@ -59,7 +59,7 @@ def sections_of(inventory: Inventory) -> Sections:
 def _places(number: Int64, count: int) -> list[slice | Int64]:
     """The rows of each number, as a slice where they stand together."""
     begins = np.flatnonzero(np.diff(number, prepend=-1))
-    ends = np.append(begins[1:], len(number))
+    ends = np.append(begins[1:], len(number))[: len(begins)]
     if len(begins) == count:
         return [slice(int(a), int(b)) for a, b in zip(begins, ends, strict=True)]
     order = np.argsort(number, kind="stable")

@@ -18,6 +18,7 @@ from allocation.times import to_ms
 from pipelines.metric_sources.base import InfoSeries
 
 Int64: TypeAlias = npt.NDArray[np.int64]
+Int32: TypeAlias = npt.NDArray[np.int32]
 Float64: TypeAlias = npt.NDArray[np.float64]
 
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
@@ -70,8 +71,8 @@ class Stretches:
         starts = labels.offsets.to_numpy().astype(np.int64)
         keys = labels.keys.slice(starts[0], starts[-1] - starts[0]).dictionary_encode()
         self._values = labels.items.slice(starts[0], starts[-1] - starts[0])
-        self._row = np.repeat(np.arange(len(labels), dtype=np.int64), np.diff(starts))
-        self._key: Int64 = keys.indices.to_numpy().astype(np.int64)
+        self._row = np.repeat(np.arange(len(labels), dtype=np.int32), np.diff(starts))
+        self._key: Int32 = keys.indices.to_numpy()
         self._names: list[str] = keys.dictionary.to_pylist()
         self._moved = self._of_any([name for name in self._names if name.startswith(_EXPORTED)])
 
@@ -95,12 +96,12 @@ class Stretches:
         Where the server moved labels of kube-state-metrics aside, ``exported_X`` stands for X, and on such a row a plain X that
         others of the metric have as ``exported_X`` is the exporter's own and says nothing.
         """
-        found = pa.array(np.full(len(self), ""), pa.string())
+        found = None
         for name in reversed(names):
             said = self._plain(name)
             if _EXPORTED + name in self._names:
                 said = pc.if_else(pa.array(self._moved), self._plain(_EXPORTED + name), said)
-            found = pc.if_else(pc.equal(said, ""), found, said)
+            found = said if found is None else pc.if_else(pc.equal(said, ""), found, said)
         return found
 
     def label(self, *names: str) -> "pd.Series[str]":
@@ -108,8 +109,10 @@ class Stretches:
         return pd.Series(self.texts(*names).to_pandas())
 
     def _plain(self, name: str) -> pa.Array:
-        places = np.full(len(self), -1, np.int64)
         entries = self._entries([name])
+        if len(entries) == len(self) and (self._row[entries] == np.arange(len(self))).all():
+            return pc.fill_null(self._values.take(pa.array(entries)), "")
+        places = np.full(len(self), -1, np.int64)
         places[self._row[entries]] = entries
         return pc.fill_null(self._values.take(pa.array(places, mask=places < 0)), "")
 
@@ -135,7 +138,7 @@ class Stretches:
         entries = self._entries([name for name in self._names if name.startswith(prefix)])
         said = pd.DataFrame({"row": self._row[entries], "value": self._values.take(pa.array(entries)).to_pandas()})
         said = said[said.value != ""].drop_duplicates().sort_values(["row", "value"])
-        offsets = np.searchsorted(said.row.to_numpy(np.int64), np.arange(len(self) + 1))
+        offsets = np.searchsorted(said.row.to_numpy(), np.arange(len(self) + 1, dtype=np.int32))
         lists = pa.ListArray.from_arrays(offsets.astype(np.int32), text_column(said.value))
         return pc.binary_join(lists, ",")
 
@@ -156,11 +159,21 @@ def _hashes(texts: pa.Array) -> npt.NDArray[np.uint64]:
     return hashes
 
 
+def last_of(rows: pd.DataFrame, key: str | list[str], order: list[str]) -> pd.DataFrame:
+    """The last row of each key by these columns; only keys with several rows are put in order."""
+    several = rows.duplicated(key, keep=False)
+    if not several.any():
+        return rows
+    told = rows[several].sort_values(order).drop_duplicates(key, keep="last")
+    return pd.concat([rows[~several], told])
+
+
 def numbered(columns: Sequence[pa.Array | pa.ChunkedArray]) -> Int64:
     """A number for each distinct row of these columns, in order of appearance."""
     number = np.zeros(len(columns[0]), np.int64)
     for column in columns:
-        whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        part = whole.dictionary_encode().indices.to_numpy().astype(np.int64)
+        words = column.dictionary_encode()
+        words = words.combine_chunks() if isinstance(words, pa.ChunkedArray) else words
+        part = words.indices.to_numpy().astype(np.int64)
         number = pd.factorize(number * (part.max(initial=0) + 1) + part)[0].astype(np.int64)
     return number
