@@ -5,6 +5,7 @@ Here belong the reading of label maps and what a server does to labels (``export
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
@@ -30,9 +31,13 @@ _EXPORTED = "exported_"
 
 def inventory_table(series: Sequence[InfoSeries]) -> pa.Table:
     """The table ``inventory`` of these series. What is no text (half of a surrogate pair) becomes a question mark."""
-    pairs = [sorted(s.labels.items()) for s in series]
-    offsets = np.concatenate(([0], np.cumsum([len(p) for p in pairs], dtype=np.int64))).astype(np.int32)
-    labels = pa.MapArray.from_arrays(offsets, _texts([k for p in pairs for k, _ in p]), _texts([v for p in pairs for _, v in p]))
+    every = [s.labels for s in series]
+    counts = np.fromiter(map(len, every), np.int32, len(every))
+    keys, values = _texts(list(chain.from_iterable(every))), _texts(list(chain.from_iterable(m.values() for m in every)))
+    order = _by_key(np.repeat(np.arange(len(every), dtype=np.int32), counts), keys)
+    if order is not None:
+        keys, values = keys.take(order), values.take(order)
+    labels = pa.MapArray.from_arrays(np.append(np.zeros(1, np.int32), np.cumsum(counts, dtype=np.int32)), keys, values)
     columns = {
         "metric": _texts([s.metric for s in series]),
         "labels": labels,
@@ -41,6 +46,17 @@ def inventory_table(series: Sequence[InfoSeries]) -> pa.Table:
         "value": pa.array([s.value for s in series], pa.float64()),
     }
     return pa.table(columns, schema=INVENTORY.arrow())
+
+
+def _by_key(row: Int32, keys: pa.Array) -> pa.Array | None:
+    """The order of the entries in which each row has its keys in order; None where they stand so."""
+    names = keys.dictionary_encode()
+    rank = np.empty(len(names.dictionary), np.int32)
+    rank[pc.sort_indices(names.dictionary).to_numpy()] = np.arange(len(rank), dtype=np.int32)
+    place = rank[names.indices.to_numpy()]
+    if ((np.diff(place) > 0) | (np.diff(row) > 0)).all():
+        return None
+    return pa.array(np.lexsort((place, row)))
 
 
 def _texts(values: list[str]) -> pa.Array:
