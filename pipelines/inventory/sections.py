@@ -9,16 +9,18 @@ from typing import Any, TypeAlias, TypeVar, cast
 import numpy as np
 import pyarrow as pa
 
-from pipelines.inventory.stretches import LATEST_MS, Int64, Stretches, inventory_table
+from pipelines.inventory.stretches import LATEST_MS, Stretches, inventory_table
 from pipelines.metric_sources.base import InfoSeries
 
 Made = TypeVar("Made")
+_MANY = 100
+"""Where a metric's rows stand in more places than these, they are copied."""
 
 
 class Sections:
     """The stretches of each metric, without what cannot be: times before the epoch, a last sight before the first.
 
-    ``table`` is the table ``inventory``; where a metric's rows stand together they are not copied.
+    ``table`` is the table ``inventory``; where a metric's rows stand in few places they are not copied.
     """
 
     def __init__(self, table: pa.Table) -> None:
@@ -27,16 +29,25 @@ class Sections:
         self._table = table if possible.all() else table.filter(pa.array(possible))
         column = self._table["metric"].combine_chunks().dictionary_encode()
         self._number = {name: number for number, name in enumerate(column.dictionary.to_pylist())}
-        self._rows = _places(column.indices.to_numpy(), len(self._number))
+        number = column.indices.to_numpy()
+        self._begins = np.flatnonzero(np.diff(number, prepend=-1))
+        self._ends = np.append(self._begins[1:], len(number))[: len(self._begins)]
+        self._of_run = number[self._begins]
         self._made: dict[Any, Any] = {}
 
     def of(self, metric: str) -> Stretches:
         """The stretches of one metric."""
         if metric not in self._made:
-            rows = self._rows[self._number[metric]] if metric in self._number else slice(0, 0)
-            table = self._table[rows] if isinstance(rows, slice) else self._table.take(pa.array(rows))
-            self._made[metric] = Stretches(table, metric)
+            self._made[metric] = Stretches(self._rows_of(metric), metric)
         return cast("Stretches", self._made[metric])
+
+    def _rows_of(self, metric: str) -> pa.Table:
+        begins, ends = (moment[self._of_run == self._number.get(metric, -1)] for moment in (self._begins, self._ends))
+        if len(begins) > _MANY:
+            spans = ends - begins
+            rows = np.repeat(begins - np.cumsum(spans) + spans, spans) + np.arange(spans.sum())
+            return self._table.take(pa.array(rows))
+        return pa.concat_tables([self._table[:0], *(self._table[a:b] for a, b in zip(begins, ends, strict=True))])
 
     def once(self, make: "Callable[[Sections], Made]") -> Made:
         """What is worked out of it, the first time that it is asked for."""
@@ -54,14 +65,3 @@ def sections_of(inventory: Inventory) -> Sections:
     if isinstance(inventory, Sections):
         return inventory
     return Sections(inventory if isinstance(inventory, pa.Table) else inventory_table(inventory))
-
-
-def _places(number: Int64, count: int) -> list[slice | Int64]:
-    """The rows of each number, as a slice where they stand together."""
-    begins = np.flatnonzero(np.diff(number, prepend=-1))
-    ends = np.append(begins[1:], len(number))[: len(begins)]
-    if len(begins) == count:
-        return [slice(int(a), int(b)) for a, b in zip(begins, ends, strict=True)]
-    order = np.argsort(number, kind="stable")
-    until = np.cumsum(np.bincount(number, minlength=count))
-    return [order[a:b] for a, b in zip(np.append([0], until[:-1]), until, strict=True)]
