@@ -14,7 +14,7 @@ from allocation.errors import SourceUnavailableError
 from pipelines.metric_sources.base import Window
 from pipelines.metric_sources.prometheus_http import rfc3339
 from pipelines.metric_sources.prometheus_json import Points
-from pipelines.metric_sources.refusals import TooLargeError, located, one_line
+from pipelines.metric_sources.refusals import TooLargeError, UnreachableError, located, one_line
 
 SHORTEST_MS = 60_000
 """A chunk up to this long is not halved: where it is refused, the run ends."""
@@ -91,6 +91,8 @@ class Chunks:
                 half_ms = part.halves()[0].length_ms
                 self._longest[part.metric] = min(self.longest_ms(part.metric), half_ms)
                 waiting.append(part)
+            except UnreachableError:
+                raise
             except SourceUnavailableError as error:
                 raise located(error, part.in_words()) from error
         return found

@@ -42,6 +42,10 @@ class TooLargeError(SourceUnavailableError):
     """The server, or the bound on an answer's length, refused a query for its size: less time may be answered."""
 
 
+class UnreachableError(SourceUnavailableError):
+    """There was no connection at all: what was asked for plays no part in it."""
+
+
 def is_too_large(status: int, said: str) -> bool:
     """Whether a refusal is about the size of what was asked for.
 

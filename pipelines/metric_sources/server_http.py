@@ -26,6 +26,7 @@ from pipelines.metric_sources.refusals import (
     SETTING_OF_STATUS,
     TOO_MANY_REQUESTS,
     TooLargeError,
+    UnreachableError,
     is_too_large,
     one_line,
 )
@@ -176,18 +177,21 @@ class Server:
         if isinstance(error, requests.exceptions.SSLError):
             return self.error(f"no trusted TLS connection: {one_line(text)}", "tls", "Name the authority in tls.ca_file.")
         if isinstance(error, requests.exceptions.ConnectTimeout):
-            return self.error("cannot be reached: no connection in time", "url", "Check address, port and firewall.")
+            return self._unreachable("no connection in time", "Check address, port and firewall.")
         timeouts = requests.exceptions.Timeout, urllib3.exceptions.TimeoutError
         if isinstance(error, timeouts) or "timed out" in text:
             remedy = "Choose a longer timeout or a shorter chunk."
             return self.error(f"no answer within {self._timeout_s:g} s", "timeout", remedy)
         if "refused" in text:
-            return self.error("cannot be reached: connection refused", "url", "Check address and port, and that it runs.")
+            return self._unreachable("connection refused", "Check address and port, and that it runs.")
         if "resolve" in text or "Name or service" in text:
-            return self.error("cannot be reached: the host name is not known", "url", "Check the address.")
+            return self._unreachable("the host name is not known", "Check the address.")
         if isinstance(error, urllib3.exceptions.HTTPError):
             return self.error(f"broke its answer off: {one_line(text)}", "url", "Is there a proxy that limits answers?")
-        return self.error(f"cannot be reached: {one_line(text)}", "url", "Check address and port.")
+        return self._unreachable(one_line(text), "Check address and port.")
+
+    def _unreachable(self, why: str, remedy: str) -> UnreachableError:
+        return UnreachableError(self._shown_url, f"cannot be reached: {why}", setting=f"{self.where}.url", remedy=remedy)
 
 
 class _Patience:
