@@ -230,6 +230,10 @@ def protocol_server(answer: Callable[[Request], Answer], certificate: Path | Non
             request = Request(self.command, parts.path, params, headers, body)
             requests.append(request)
             said = answer(request)
+            with contextlib.suppress(ConnectionError):  # a client may have heard enough
+                self._say(said)
+
+        def _say(self, said: Answer) -> None:
             self.send_response(said.status)
             for name, value in {"Content-Length": str(len(said.body)), **said.headers}.items():
                 self.send_header(name, value)
@@ -237,8 +241,7 @@ def protocol_server(answer: Callable[[Request], Answer], certificate: Path | Non
             self.wfile.write(said.body)
             if said.more:
                 self.close_connection = True
-                with contextlib.suppress(OSError):
-                    self.wfile.writelines(said.more)
+                self.wfile.writelines(said.more)
 
         do_GET = _reply  # noqa: N815
         do_POST = _reply  # noqa: N815

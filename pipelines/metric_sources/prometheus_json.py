@@ -126,17 +126,17 @@ def read_points(raw: msgspec.Raw | bytes) -> tuple[NDArray[np.int64], NDArray[np
     del times, values
     if len(text) <= _PIECE_BYTES:
         return _read_by_json(bytes(raw))
-    return _read_in_pieces(bytes(raw))
+    return _read_in_pieces(memoryview(raw))
 
 
-def _read_in_pieces(raw: bytes) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _read_in_pieces(raw: memoryview) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """A long series with something unusual in it: little of it is read by ``json`` at a time, so memory stays bounded."""
     found: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
     start = 1
     while border := _BORDER.search(raw, start + _PIECE_BYTES // 2):
-        found.append(read_points(b"[" + raw[start : border.start() + 1] + b"]"))
+        found.append(read_points(b"[" + bytes(raw[start : border.start() + 1]) + b"]"))
         start = border.end() - 1
-    found.append(_read_by_json(b"[" + raw[start:]))
+    found.append(_read_by_json(b"[" + bytes(raw[start:])))
     return np.concatenate([times for times, _ in found]), np.concatenate([values for _, values in found])
 
 

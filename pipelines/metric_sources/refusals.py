@@ -23,6 +23,7 @@ REMEDY_OF_STATUS = {
     429: "Choose a lower concurrency.",
 }
 REMEDY_OF_TOO_LARGE = "Not even the shortest time is answered: choose fewer nodes_per_shard, or raise the server's limit."
+REMEDY_OF_TOO_LONG = "Not even the shortest time is shorter: choose fewer nodes_per_shard, or a lower concurrency."
 
 _LIMITS = re.compile(
     r"too many (samples|series|chunks|points|bytes)"  # Prometheus: "query processing would load too many samples into memory"

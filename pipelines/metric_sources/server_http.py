@@ -22,6 +22,7 @@ from pipelines.metric_sources.prometheus_json import Answer, read_answer
 from pipelines.metric_sources.refusals import (
     REMEDY_OF_STATUS,
     REMEDY_OF_TOO_LARGE,
+    REMEDY_OF_TOO_LONG,
     RETRIED_STATUS,
     SETTING_OF_STATUS,
     TOO_MANY_REQUESTS,
@@ -95,10 +96,9 @@ class Server:
         """An error of this server; ``setting`` is a key of its metrics entry."""
         return SourceUnavailableError(self._shown_url, problem, setting=f"{self.where}.{setting}", remedy=remedy)
 
-    def too_large(self, problem: str) -> TooLargeError:
+    def too_large(self, problem: str, remedy: str = REMEDY_OF_TOO_LARGE) -> TooLargeError:
         """The error that less time may cure."""
-        setting = f"{self.where}.nodes_per_shard"
-        return TooLargeError(self._shown_url, problem, setting=setting, remedy=REMEDY_OF_TOO_LARGE)
+        return TooLargeError(self._shown_url, problem, setting=f"{self.where}.nodes_per_shard", remedy=remedy)
 
     def refusal(self, status: int, said: str) -> SourceUnavailableError:
         """The error for a status and the server's words to it."""
@@ -152,7 +152,7 @@ class Server:
         while piece := response.raw.read1(_PIECE_BYTES, decode_content=True):
             length += len(piece)
             if length > most_bytes:
-                raise self.too_large(f"its answer is longer than {most_bytes >> 20} MiB")
+                raise self.too_large(f"its answer is longer than {most_bytes >> 20} MiB", REMEDY_OF_TOO_LONG)
             if time.monotonic() > ends:
                 problem = f"no whole answer within {_TIMEOUTS_IN_ALL * self._timeout_s:g} s, {length} bytes came"
                 raise _AgainError(self.error(problem, "timeout", "Choose a longer timeout or a shorter chunk."), silent=True)

@@ -245,7 +245,7 @@ def test_a_series_of_a_million_samples_is_read_in_bounded_memory() -> None:
         tracemalloc.stop()
     assert len(times) == len(found) == 1_000_000
     assert np.flatnonzero(np.isnan(found)).tolist() == [600_000]
-    assert peak < 6 * len(body)
+    assert peak < 5 * len(body)
 
 
 def test_an_answer_longer_than_its_bound_is_asked_in_halves() -> None:
