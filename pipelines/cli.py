@@ -1,6 +1,7 @@
 """The command line: thin words over ``stages``.
 
 Exit codes: 0 done; 1 a terminal error; 2 wrong usage or settings; 3 a check failed.
+Tables, settings and compiled code are imported by the command that needs them, so that ``--help`` is there at once.
 """
 
 import json
@@ -12,15 +13,16 @@ from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from allocation.errors import ChargebackError, SettingsError, nearest
 from pipelines import clock
-from pipelines.settings import Settings, days_between, load_settings
-from pipelines.version import VERSION
+
+if TYPE_CHECKING:
+    from pipelines.settings import Settings
 
 CHECK_FAILED = 3
 EARLIEST_DAY, LATEST_DAY = date(2000, 1, 1), date(2199, 12, 31)
@@ -63,8 +65,16 @@ def _day(text: str | None, option: str) -> date | None:
     )
 
 
-def _window(settings: Settings, first: str | None, until: str | None) -> list[date]:
+def _load(config: Path) -> "Settings":
+    from pipelines.settings import load_settings  # noqa: PLC0415
+
+    return load_settings(config)
+
+
+def _window(settings: "Settings", first: str | None, until: str | None) -> list[date]:
     """The UTC days asked for: by default yesterday."""
+    from pipelines.settings import days_between  # noqa: PLC0415
+
     start, end = _day(first, "--from"), _day(until, "--until")
     if start is None and end is None:
         start = clock.today() - timedelta(days=1)
@@ -85,6 +95,8 @@ def _window(settings: Settings, first: str | None, until: str | None) -> list[da
 @app.callback(invoke_without_command=True)
 def _root(version: Annotated[bool, typer.Option("--version", help="Show the version and leave.")] = False) -> None:
     if version:
+        from pipelines.version import VERSION  # noqa: PLC0415
+
         output.print(VERSION, highlight=False)
         raise typer.Exit
 
@@ -112,7 +124,7 @@ def run(
     from pipelines import show, stages  # noqa: PLC0415
     from pipelines.bills import discover  # noqa: PLC0415
 
-    settings = load_settings(config)
+    settings = _load(config)
     days = _window(settings, first, until)
     names = [settings.cluster(name).name for name in cluster] if cluster else None
     walk = stages.open_walk(settings, refetch=refetch, accept_less_metrics=accept_less_metrics)
@@ -153,7 +165,7 @@ def explain(
         raise SettingsError(f"days are from {EARLIEST_DAY} to {LATEST_DAY}; --date {day} is outside")
     query = Query(asked, cluster, pod, team, model, line_item, gpu, metric)
     as_json = form is Format.JSON
-    found = walk_back(stages.open_walk(load_settings(config)), query, limit if as_json or limit else explain_text.WALKED)
+    found = walk_back(stages.open_walk(_load(config)), query, limit if as_json or limit else explain_text.WALKED)
     if as_json:
         sys.stdout.write(json.dumps(document(found), indent=1) + "\n")
     else:
@@ -176,7 +188,7 @@ def doctor(config: ConfigPath, form: OutputFormat = Format.TEXT) -> None:
     """Prove each part of a configuration, and say what to do where it fails."""
     from pipelines import doctor as checks  # noqa: PLC0415
 
-    found = checks.diagnose(load_settings(config), clock.today())
+    found = checks.diagnose(_load(config), clock.today())
     if form is Format.JSON:
         sys.stdout.write(json.dumps([asdict(c) for c in found], indent=1) + "\n")
     else:
