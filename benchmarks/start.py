@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0 if all(bar.held for bar in bars) else 1
 
 
-def measure(small: bool) -> list[Bar]:  # noqa: FBT001
+def measure(small: bool) -> list[Bar]:
     """The median seconds of each command."""
     rounds = FEW_ROUNDS if small else ROUNDS
     with tempfile.TemporaryDirectory() as name:
