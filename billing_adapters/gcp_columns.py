@@ -28,12 +28,11 @@ IDENTITY = (RESOURCE_NAME, GLOBAL_NAME, "project.id", "location.zone", "service.
 
 _MANDATORY = (
     "billing_account_id", COST, "cost_type", "currency", MONTH, "project.id", "service.id", "sku.description", "sku.id",
-    "usage.unit", END, START,
+    "usage.unit", END, START, CREDITS,
 )  # fmt: skip
 _PRICED = ("usage.amount_in_pricing_units",)
-HASHED = tuple(
-    sorted({*_MANDATORY, *ACCOUNTING, *PLACING, *RULING, *IDENTITY, *_PRICED, AMOUNT, LIST, *CONTRACTED, "export_time"})
-)
+_ROW = {*_MANDATORY, *ACCOUNTING, *PLACING, *RULING, *IDENTITY, *_PRICED, AMOUNT, LIST, *CONTRACTED, "export_time"}
+HASHED = tuple(sorted(_ROW - {CREDITS}))
 """The columns whose content makes the id of a line: the export has none of its own."""
 WANTED = (*HASHED, CREDITS, SYSTEM_LABELS)
 
@@ -68,7 +67,7 @@ def check_header(file: str, columns: Collection[str], costs: Sequence[str]) -> N
         costs: the metrics that are asked for.
     """
     there = {one_word(name) for name in columns}
-    missing = [name for name in (*_MANDATORY, CREDITS) if one_word(name) not in there]
+    missing = [name for name in _MANDATORY if one_word(name) not in there]
     if missing:
         _refuse_others(file, there)
     if not {one_word(RESOURCE_NAME), one_word(GLOBAL_NAME)} & there and not missing:

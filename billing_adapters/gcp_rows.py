@@ -89,11 +89,8 @@ def _refuse_standard(batch: RowBatch) -> None:
 
 def _with_lists(batch: RowBatch) -> RowBatch:
     """The same rows with lists that stood as texts as lists of records, and amounts without the zeros of their type."""
-    batch = RowBatch(
-        batch.file, batch.first_row, batch.rows, {n: plain_decimals(c) for n, c in batch.columns.items()}, batch.places
-    )
-    lists = {name: _as_lists(batch, name) for name in _LISTS if name in batch.columns}
-    return RowBatch(batch.file, batch.first_row, batch.rows, {**batch.columns, **lists}, batch.places) if lists else batch
+    columns = {n: _as_lists(batch, n) if n in _LISTS else plain_decimals(c) for n, c in batch.columns.items()}
+    return RowBatch(batch.file, batch.first_row, batch.rows, columns, batch.places)
 
 
 def _as_lists(batch: RowBatch, name: str) -> pa.Array:

@@ -112,6 +112,14 @@ def test_the_billing_period_proves_the_order_of_a_date(tmp_path: Path, dates: tu
     assert parse_all("azure", path, date_order=told)["charge_period_start"].to_pylist()[0].month in (2, 3)
 
 
+def test_the_billing_period_proves_its_own_order_beside_a_date_of_parquet_s(tmp_path: Path) -> None:
+    row = {**AZURE_ROW, "BillingPeriodStartDate": "01/10/2026", "BillingPeriodEndDate": "31/10/2026"}
+    pq.write_table(pa.Table.from_pylist([row | {"Date": date(2026, 10, 1)}]), tmp_path / "bill.parquet")
+    refused(tmp_path / "bill.parquet", "row 1", "2026-10-01", "date_order: day_first")
+    (told,) = parse_all("azure", tmp_path / "bill.parquet", date_order="day_first").to_pylist()
+    assert (told["charge_period_start"], told["billing_period"]) == (datetime(2026, 10, 1, tzinfo=UTC), date(2026, 10, 1))
+
+
 def test_dates_are_written_in_one_way_and_are_whole_days(tmp_path: Path) -> None:
     path = write(tmp_path / "bill.csv", azure_bytes({}, {"Date": "10/02/2026"}))
     refused(path, "row 2", "'10/02/2026' is written otherwise")
