@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from allocation import money, wide
 from allocation.apportion import apportion
 from allocation.findings import Code, Finding, Severity
+from allocation.holders import holders_of
 from allocation.model_split import NOBODY, Divided, Served, Shares, divide, model_shares
 from allocation.owners import FIELDS, UNOWNED, Owners, assign
 from allocation.schemas import CHARGEBACK, RECONCILIATION, TEAM_MODEL, conform
@@ -47,6 +48,8 @@ _OF_USAGE = (
     "coverage",
     "basis",
 )
+LINE_COLUMNS = [*_OF_LINE, "instance_type", "machine_part"]
+"""The columns of lines that ``charge`` reads."""
 _SIDES = pa.array(["gpu", "host"])
 _HOST_SIDE = 1
 _BOTH_SIDES = -1
@@ -90,7 +93,7 @@ def charge(
     first, last = rows_of(parts, lines, usage)
     part, row, nanos = apportion(parts.nanos.to_numpy(np.int64), first, last, usage)
     start, end = (parts[name].to_numpy(np.int64)[part] for name in ("start_ms", "end_ms"))
-    holders, number = _holders(usage.take(pa.array(row)), start, end, cluster)
+    holders, number = holders_of(usage.take(pa.array(row)), start, end, cluster)
     shares = NOBODY if served is None else model_shares(holders, pods, served)
     split = divide(number, nanos, shares)
     start, end, number, part, row = (values[split.row] for values in (start, end, number, part, row))
@@ -144,14 +147,6 @@ def _of_host(parts: pd.DataFrame, lines: pa.Table) -> npt.NDArray[np.bool_]:
     told = lines["machine_part"].take(pa.array(parts.line.to_numpy(np.int64)))
     is_host: npt.NDArray[np.bool_] = pc.is_in(told, pa.array(["core", "memory"])).to_numpy(zero_copy_only=False)
     return is_host
-
-
-def _holders(of_usage: pa.Table, start: Int64, end: Int64, cluster: str) -> tuple[pd.DataFrame, Int64]:
-    """The distinct holders and buckets in their periods, and the number of each row's."""
-    rows = of_usage.select(["bucket", "namespace", "pod", "pod_uid", "node"]).to_pandas().astype("object")
-    rows = rows.where(rows.notna(), "").assign(start_ms=start, end_ms=end)
-    number = rows.groupby(list(rows.columns), sort=False).ngroup().to_numpy(np.int64)
-    return rows.drop_duplicates(ignore_index=True).assign(cluster=cluster), number
 
 
 def _owned(

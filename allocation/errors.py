@@ -7,13 +7,17 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 
 class ChargebackError(Exception):
     """Anything that ends a run with one clear line (exit code 1 unless a subclass says otherwise)."""
 
     exit_code = 1
+
+    def __reduce__(self) -> "tuple[Callable[..., ChargebackError], tuple[object, ...]]":
+        """An error of a worker is the same error in the process that started it."""
+        return _again, (type(self), self.args, self.__dict__)
 
 
 class SettingsError(ChargebackError):
@@ -61,6 +65,13 @@ class SchemaError(ChargebackError):
 
 class ConservationError(ChargebackError):
     """Parts do not add up to the whole. This is a fault of this program, never of the input."""
+
+
+def _again(kind: type[ChargebackError], args: tuple[object, ...], held: dict[str, object]) -> ChargebackError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(held)
+    return error
 
 
 def _sentences(problem: str, remedy: str | None) -> str:

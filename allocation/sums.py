@@ -26,7 +26,8 @@ _PARTS_OF_A_GIB_SECOND = 2.0**20
 class DaySums:
     """The sums of some rows of ``chargeback``.
 
-    ``holders`` has a row for each combination of KEYS: COSTS (money), MEASURES (int64, in 2**-20 GiB-seconds) and ``rows``.
+    ``holders`` has a row for each combination of KEYS: COSTS (money), MEASURES (int64, in 2**-20 GiB-seconds), ``size`` (cost
+    without signs) and ``rows``.
     ``lines`` has a row for each line and cost metric: ``cost`` and ``measured``, whether any part of it is not unallocated.
     """
 
@@ -42,7 +43,8 @@ class DaySums:
 def sums_of(chargeback: pa.Table) -> DaySums:
     """The sums of rows of ``chargeback``."""
     whole = {name: _whole(chargeback[name]) for name in MEASURES}
-    kept = chargeback.select([*KEYS, *COSTS]).append_column("rows", pa.array(np.ones(len(chargeback), np.int64)))
+    kept = chargeback.select([*KEYS, *COSTS]).append_column("size", pc.abs(chargeback["cost"]))
+    kept = kept.append_column("rows", pa.array(np.ones(len(chargeback), np.int64)))
     for name, values in whole.items():
         kept = kept.append_column(name, values)
     measured = pc.not_equal(chargeback["bucket"], "unallocated")
@@ -66,7 +68,7 @@ def _whole(values: pa.ChunkedArray) -> pa.Array:
 
 
 def _holders(rows: pa.Table) -> pa.Table:
-    return _grouped(rows, KEYS, [(name, "sum") for name in (*COSTS, *MEASURES, "rows")])
+    return _grouped(rows, KEYS, [(name, "sum") for name in (*COSTS, *MEASURES, "size", "rows")])
 
 
 def _lines(rows: pa.Table) -> pa.Table:

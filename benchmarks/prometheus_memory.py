@@ -22,8 +22,9 @@ import yaml
 
 from pipelines.metric_sources.base import Window
 from pipelines.settings import load_settings
-from pipelines.stages import open_walk, run_day
+from pipelines.stages import run_day
 from pipelines.storage import Partition
+from pipelines.walk import open_walk
 from tests.servers import HAS_PROMETHEUS, WITHOUT_PROMETHEUS, prometheus
 
 LIMIT_MIB = 600

@@ -10,13 +10,13 @@ from pydantic import Field
 
 from allocation.schemas import TABLES
 from dagster_project import checks
-from dagster_project.day import Day, charge, measure, open_day, own_lines
+from dagster_project.day import Day, charge, fetched_day, measure, own_lines
 from dagster_project.failures import RETRY, clear_errors
-from dagster_project.io_manager import Kept
-from dagster_project.metadata import PREVIEW_ROWS, describe
+from dagster_project.metadata import describe, first_rows
 from dagster_project.partitions import every_cluster, partition_of
 from dagster_project.resources import ChargebackConfig
-from pipelines.stages import RESULT_TABLES, publish
+from pipelines.progress import Lines
+from pipelines.results import RESULT_TABLES, publish
 
 FETCHED_TABLES = ("samples", "nodes", "pods")
 FETCH_POOL = "gpu_chargeback_fetch"
@@ -48,10 +48,10 @@ def _fetched(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
     ) -> Iterator[dg.MaterializeResult[None]]:
         """Series and inventory of the day into the store, unless they are there already."""
         with clear_errors():
-            day = open_day(
-                chargeback.walk(refetch=config.refetch, accept_less_metrics=config.accept_less_metrics),
-                partition_of(context.partition_key),
+            walk = chargeback.walk(
+                refetch=config.refetch, accept_less_metrics=config.accept_less_metrics, watch=Lines(context.log.info).step
             )
+            day = fetched_day(walk, partition_of(context.partition_key))
             for name in FETCHED_TABLES:
                 yield _of_store(day, name)
 
@@ -61,10 +61,7 @@ def _fetched(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
 def _of_store(day: Day, name: str) -> dg.MaterializeResult[None]:
     """What the store holds of a fetched table; ``_bill`` has no series."""
     own = day.fetched.get(day.partition.cluster)
-    first, rows = TABLES[name].empty(), 0
-    for part in day.walk.store.read_parts(name, day.partition) if own else ():
-        first = part.slice(0, PREVIEW_ROWS) if not rows else first
-        rows += len(part)
+    first, rows = first_rows(day.walk.store, name, day.partition) if own else (TABLES[name].empty(), 0)
     told = describe(name, first, rows=rows)
     if own:
         told |= {"reused": dg.MetadataValue.bool(own.reused), "nodes_with_series": dg.MetadataValue.int(len(own.nodes))}
@@ -79,28 +76,24 @@ def _line_items(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition
     def line_items(context: dg.AssetExecutionContext, chargeback: ChargebackConfig) -> dg.MaterializeResult[None]:
         """The day's lines of the cluster. They are kept once per delivery, by its fingerprint, not once per day."""
         with clear_errors():
-            day = open_day(chargeback.walk(), partition_of(context.partition_key))
+            day = fetched_day(chargeback.walk(), partition_of(context.partition_key))
             return dg.MaterializeResult(asset_key="line_items", metadata=describe("line_items", own_lines(day)))
 
     return line_items
 
 
 def _usage(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
-    @dg.asset(
-        name="usage",
-        deps=["line_items", *FETCHED_TABLES],
-        partitions_def=partitions,
-        retry_policy=RETRY,
-        group_name="allocation",
-        description=f"Per row: {TABLES['usage'].rows}.",
-        kinds={"parquet"},
-    )
-    def usage(context: dg.AssetExecutionContext, chargeback: ChargebackConfig) -> dg.MaterializeResult[Kept]:
-        """Memory over time, by which lines are split."""
-        with clear_errors():
-            kept = measure(open_day(chargeback.walk(), partition_of(context.partition_key)))
-        version = dg.DataVersion(str(kept.detail["measured_id"]))
-        return dg.MaterializeResult(value=kept, metadata=describe("usage", kept.table), data_version=version)
+    specs = [_spec("usage", "allocation", "line_items", *FETCHED_TABLES)]
+
+    @dg.multi_asset(name="usage", specs=specs, partitions_def=partitions, retry_policy=RETRY)
+    def usage(context: dg.AssetExecutionContext, chargeback: ChargebackConfig) -> dg.MaterializeResult[None]:
+        """Memory over time, by which lines are split; a file a shard."""
+        with clear_errors(), chargeback.walk(watch=Lines(context.log.info).step) as walk:
+            day = fetched_day(walk, partition_of(context.partition_key))
+            measured_id = measure(day)
+            first, rows = first_rows(walk.store, "usage", day.partition)
+        told = describe("usage", first, rows=rows)
+        return dg.MaterializeResult(asset_key="usage", metadata=told, data_version=dg.DataVersion(measured_id))
 
     return usage
 
@@ -116,23 +109,25 @@ def _results(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
     @dg.multi_asset(
         name="charge",
         specs=specs,
-        ins={"usage": dg.AssetIn("usage")},
         check_specs=checks.SPECS,
         partitions_def=partitions,
         retry_policy=RETRY,
     )
-    def charge_partition(
-        context: dg.AssetExecutionContext, chargeback: ChargebackConfig, usage: Kept
-    ) -> Iterator[dg.MaterializeResult[None]]:
+    def charge_partition(context: dg.AssetExecutionContext, chargeback: ChargebackConfig) -> Iterator[dg.MaterializeResult[None]]:
         """Money over usage, owners, sums and the proof; then all four tables at once."""
-        with clear_errors():
-            walk = chargeback.walk()
-            results = charge(open_day(walk, partition_of(context.partition_key)), usage)
+        with clear_errors(), chargeback.walk(watch=Lines(context.log.info).step) as walk:
+            results = charge(fetched_day(walk, partition_of(context.partition_key)))
             publish(walk, results)
+            first, rows = first_rows(walk.store, "chargeback", results.partition)
+        results.rows.close()
         shown = {"chargeback": checks.coverage, "reconciliation": checks.conservation, "findings": checks.no_errors}
         version = dg.DataVersion(results.run_id)
         for name in RESULT_TABLES:
-            told = describe(name, getattr(results, name)) | {"run_id": dg.MetadataValue.text(results.run_id)}
+            large = name == "chargeback"
+            told = (
+                describe(name, first, rows=rows, sums=results.sums.holders) if large else describe(name, getattr(results, name))
+            )
+            told |= {"run_id": dg.MetadataValue.text(results.run_id)}
             proof = [shown[name](results)] if name in shown else []
             yield dg.MaterializeResult(asset_key=name, metadata=told, check_results=proof, data_version=version)
 

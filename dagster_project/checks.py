@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from allocation.money import NO_MONEY, exact_sum
 from dagster_project.metadata import by_money
-from pipelines.stages import Results
+from pipelines.results import Results
 
 UNALLOCATED_WARNS_ABOVE = 0.05
 """The share of a day's cost that may be unallocated before the check warns."""
@@ -28,7 +28,7 @@ def conservation(results: Results) -> dg.AssetCheckResult:
     """Every difference is 0, and what left reconciliation is what arrived in chargeback."""
     table = results.reconciliation
     wrong = pc.sum(pc.not_equal(table["difference"], NO_MONEY)).as_py() or 0
-    left, arrived = exact_sum(table["cost_out"]), exact_sum(results.chargeback["cost"])
+    left, arrived = exact_sum(table["cost_out"]), exact_sum(results.sums.holders["cost"])
     return dg.AssetCheckResult(
         passed=wrong == 0 and left == arrived,
         check_name=CONSERVATION.name,
@@ -40,7 +40,7 @@ def conservation(results: Results) -> dg.AssetCheckResult:
 
 def coverage(results: Results, warns_above: float = UNALLOCATED_WARNS_ABOVE) -> dg.AssetCheckResult:
     """The unallocated share of the cost, sizes without signs, of the cost metric and currency where it is largest."""
-    shares = unallocated_shares(results.chargeback)
+    shares = unallocated_shares(results.sums.holders)
     return dg.AssetCheckResult(
         passed=all(share <= warns_above for share in shares.values()),
         check_name=COVERAGE.name,
@@ -50,11 +50,11 @@ def coverage(results: Results, warns_above: float = UNALLOCATED_WARNS_ABOVE) -> 
     )
 
 
-def unallocated_shares(chargeback: pa.Table) -> dict[str, float]:
-    """The share of bucket ``unallocated`` by cost metric and currency."""
+def unallocated_shares(holders: pa.Table) -> dict[str, float]:
+    """The share of bucket ``unallocated`` by cost metric and currency; ``holders`` as of ``DaySums``."""
     shares = {}
-    for money, rows in by_money(chargeback):
-        size = pc.abs(rows["cost"])
+    for money, rows in by_money(holders):
+        size = rows["size"]
         whole, lost = exact_sum(size), exact_sum(size.filter(pc.equal(rows["bucket"], "unallocated")))
         shares[money] = float(lost / whole) if whole else 0.0
     return shares

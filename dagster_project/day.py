@@ -1,117 +1,134 @@
-"""One day of one cluster, put together from ``pipelines.stages`` for assets that run one after another.
+"""One day of one cluster, put together from the walk for assets that run one after another.
 
-What is measured rests in the store between two assets, with its findings and with a mark of all that it depends on.
+What is measured rests in the store between two assets, a file a shard, with its findings and a mark of all that it depends on.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from allocation.errors import ChargebackError
-from allocation.findings import Finding, as_json, from_json
+from allocation.findings import as_json, from_json
 from allocation.money import nanos_column
-from allocation.schemas import BILL_CLUSTER, USAGE
-from allocation.scope import DayLines
-from dagster_project.io_manager import Kept
-from pipelines import stages
+from allocation.schemas import BILL_CLUSTER
+from allocation.usage import Measured
+from pipelines.clusters import ClusterDay, Plan, gathered, nothing_charged, plan_of
+from pipelines.day_bill import DayBill, read_day
 from pipelines.owner_entries import OwnersEntry
-from pipelines.samples import Fetched
+from pipelines.results import Results
+from pipelines.run_ids import run_id_of
+from pipelines.samples import Fetched, listed
+from pipelines.shards import Charged, Method, Task, charge_shard, measure_shard
+from pipelines.stages import Computing, compute_of, open_day
+from pipelines.steps import COMPUTED, Step
 from pipelines.storage import Partition
+from pipelines.walk import Walk
 
 
 @dataclass(frozen=True)
 class Day:
     """A day whose bill is read and whose series stand in the store."""
 
-    walk: stages.Walk
+    walk: Walk
     partition: Partition
-    bill: stages.DayBill
+    read: DayBill
     fetched: Mapping[str, Fetched]
 
     @cached_property
-    def nodes(self) -> dict[str, pd.DataFrame]:
-        """The nodes of every cluster."""
-        return stages.cluster_nodes(self.walk, self.bill.day, self.fetched)
-
-    @cached_property
-    def scope(self) -> DayLines:
-        """Whose each line of the day is."""
-        return stages.scope_day(self.bill, self.nodes, self.fetched, self.walk.policy)
-
-    @property
-    def run_id(self) -> str:
-        """The hash of all that the partition's figures depend on."""
-        return stages.run_id_of(self.walk, self.partition, self.bill, self.fetched)
+    def computing(self) -> Computing:
+        """The day with the homes of its lines."""
+        return compute_of(self.walk, self.read, self.fetched)
 
     @property
     def measured_id(self) -> str:
-        """The same without the owners: changing them leaves what was measured as it is."""
+        """The run's id without the owners: changing them leaves what was measured as it is."""
         unowned = replace(self.walk, settings=self.walk.settings.model_copy(update={"owners": OwnersEntry()}))
-        return stages.run_id_of(unowned, self.partition, self.bill, self.fetched)
+        return run_id_of(unowned, self.partition, self.computing.bill, self.fetched)
+
+    @property
+    def plan(self) -> Plan:
+        """How the partition is computed."""
+        return plan_of(self.walk, self.computing.scope, self.partition, self.computing.members[self.partition.cluster])
+
+    def tasks(self, plan: Plan) -> Iterator[Task]:
+        """The partition's shards."""
+        return plan.tasks(self.walk.store.part_files("samples", self.partition))
 
 
-def open_day(walk: stages.Walk, partition: Partition) -> Day:
+def fetched_day(walk: Walk, partition: Partition) -> Day:
     """The day with the series of every cluster: read from the store, else fetched, the partition's own cluster first.
 
     Only the own cluster is asked again where the walk says so.
     """
-    bill = stages.read_day(walk, partition.day)
+    bill = read_day(walk, partition.day)
     clusters = walk.settings.clusters
     found = {}
     for cluster in sorted(clusters, key=lambda c: c.name != partition.cluster):
         again = walk.refetch and cluster.name == partition.cluster
-        found[cluster.name] = stages.fetch_day(walk, bill, cluster, again=again)
-    fetched = {c.name: found[c.name] for c in clusters}
-    bill = stages.with_cards(bill, stages.cluster_nodes(walk, bill.day, fetched)) if bill.cards else bill
-    return Day(walk, partition, bill, fetched)
+        with open_day(walk, bill, cluster, again=again) as arrival:
+            found[cluster.name] = arrival.finish()
+    return Day(walk, partition, bill, {c.name: found[c.name] for c in clusters})
 
 
 def own_lines(day: Day) -> pa.Table:
     """The day's lines of the partition's cluster, each with the part of its cost that belongs to the day as ``day_cost``."""
-    lines = day.scope.lines
+    lines = day.computing.scope.lines
     mine = lines.filter(pc.equal(lines["cluster"], day.partition.cluster))
     return mine.append_column("day_cost", nanos_column(mine["day_nanos"].to_numpy()))
 
 
-def measure(day: Day) -> Kept:
-    """The weights of the partition's lines, with what was noticed; nothing for ``_bill``."""
-    name = day.partition.cluster
-    if name == BILL_CLUSTER:
-        return Kept(USAGE.empty(), _told(day, ()))
-    measured = stages.measure_day(day.walk, day.scope, name, day.partition.day, day.nodes[name])
-    commit = day.walk.store.commit("samples", day.partition)
-    if commit is None or commit.detail.get("fingerprint") != day.fetched[name].samples_fingerprint:
+def measure(day: Day) -> str:
+    """Writes the weights of the partition's lines, with what was noticed; nothing for ``_bill``.
+
+    Returns:
+        The mark of what they rest on.
+    """
+    measured_id = day.measured_id
+    shards = list[list[dict[str, object]]]()
+
+    def parts() -> Iterator[pa.Table]:
+        if day.partition.cluster == BILL_CLUSTER:
+            return
+        plan = day.plan
+        for found in day.walk.engine.map(partial(measure_shard, plan.method), day.tasks(plan)):
+            shards.append([as_json(finding) for finding in found.findings])
+            day.walk.watch(Step(COMPUTED, str(day.partition), len(found.usage), len(shards)))
+            yield found.usage
+
+    def told() -> dict[str, object]:
+        _refuse_other_samples(day)
+        return {"measured_id": measured_id, "findings": shards}
+
+    day.walk.store.write_parts("usage", day.partition, parts(), told)
+    return measured_id
+
+
+def _refuse_other_samples(day: Day) -> None:
+    commit, own = day.walk.store.commit("samples", day.partition), day.fetched.get(day.partition.cluster)
+    if own and (commit is None or commit.detail.get("fingerprint") != own.samples_fingerprint):
         raise ChargebackError(
             f"{day.partition}: another run replaced the samples while they were measured; run the partition again"
         )
-    return Kept(measured.usage, _told(day, measured.findings))
 
 
-def charge(day: Day, usage: Kept) -> stages.Results:
+def charge(day: Day) -> Results:
     """The four result tables of the partition, from weights that were measured of the very same day."""
-    name = day.partition.cluster
-    if usage.detail.get("measured_id") != day.measured_id:
+    commit = day.walk.store.commit("usage", day.partition)
+    if commit is None or commit.detail.get("measured_id") != day.measured_id:
         raise ChargebackError(
             f"{day.partition}: bill, series or policy changed since usage was measured; materialise usage first"
         )
-    if name == BILL_CLUSTER:
-        return next(iter(stages.compute(day.walk, day.bill, day.fetched, [BILL_CLUSTER])))
-    measured = stages.ClusterDay(usage.table, _findings(usage.detail))
-    chargeback, noticed = stages.charge_day(day.walk, day.scope, name, measured, day.partition.day, day.run_id)
-    more = [*noticed, *day.fetched[name].findings, *stages.without_series(name, day.fetched[name], day.partition.day)]
-    return stages.finish(day.scope, measured, chargeback, more, day.bill, day.partition, day.run_id)
+    if day.partition.cluster == BILL_CLUSTER:
+        return day.computing.finish(day.partition, nothing_charged())
+    plan, files = day.plan, day.walk.store.part_files("usage", day.partition)
+    shards = zip(day.tasks(plan), files, listed(commit.detail.get("findings")), strict=True)
+    found = gathered(day.walk, day.partition, day.walk.engine.map(partial(_charge_kept, plan.method), shards))
+    return day.computing.finish(day.partition, ClusterDay(found.rows, found.sums, (*plan.findings, *found.findings)))
 
 
-def _told(day: Day, findings: Sequence[Finding]) -> dict[str, object]:
-    return {"measured_id": day.measured_id, "findings": [as_json(f) for f in findings]}
-
-
-def _findings(detail: Mapping[str, object]) -> tuple[Finding, ...]:
-    """The findings that were told of a table."""
-    told = detail["findings"]
-    assert isinstance(told, list)  # noqa: S101
-    return tuple(from_json(f) for f in told)
+def _charge_kept(method: Method, shard: tuple[Task, str, list[dict[str, object]]]) -> Charged:
+    task, usage, findings = shard
+    return charge_shard(method, task, Measured(method.store.read_file(usage), tuple(map(from_json, findings))))

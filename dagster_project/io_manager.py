@@ -67,6 +67,8 @@ def _read(store: TableStore, name: str, partition: Partition) -> Kept:
     if commit is None and partition.cluster == BILL_CLUSTER and name in TABLES:
         return Kept(TABLES[name].empty())
     table = store.read(name, partition)
+    if commit is not None and table is None and name in TABLES:
+        table = TABLES[name].empty()
     if commit is None or table is None:
         raise ChargebackError(f"{store.place(name)}: the partition {partition} is not there; materialise {name} for it first")
     return Kept(table, commit.detail)

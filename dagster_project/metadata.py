@@ -8,6 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from allocation.money import exact_sum
+from allocation.schemas import TABLES
+from pipelines.storage import Partition, TableStore
 
 PREVIEW_ROWS = 8
 _MONEY = {"line_items": "day_cost", "chargeback": "cost", "team_model": "cost", "reconciliation": "cost_in"}
@@ -24,18 +26,32 @@ _SHOWN = {
 }
 
 
-def describe(name: str, table: pa.Table, *, rows: int | None = None) -> dict[str, dg.MetadataValue[Any]]:
+def describe(
+    name: str, table: pa.Table, *, rows: int | None = None, sums: pa.Table | None = None
+) -> dict[str, dg.MetadataValue[Any]]:
     """The metadata of a table.
 
     Args:
         name: the table's name.
         table: its rows, or the first of them.
         rows: how many rows there are, where ``table`` holds only the first.
+        sums: rows that add up to the table's money, where ``table`` holds only the first.
     """
     count = len(table) if rows is None else rows
     told: dict[str, dg.MetadataValue[Any]] = {"dagster/row_count": dg.MetadataValue.int(count)}
-    told |= {f"total_{money}": dg.MetadataValue.text(total) for money, total in totals(name, table).items()}
+    of_money = totals(name, table if sums is None else sums)
+    told |= {f"total_{money}": dg.MetadataValue.text(total) for money, total in of_money.items()}
     return told | {"preview": dg.MetadataValue.md(preview(name, table))}
+
+
+def first_rows(store: TableStore, name: str, partition: Partition) -> tuple[pa.Table, int]:
+    """The first rows of a kept partition, and how many it has."""
+    first, rows = TABLES[name].empty(), 0
+    for place in store.part_files(name, partition):
+        if not rows:
+            first = store.first_rows(place, PREVIEW_ROWS)
+        rows += store.rows_of(place)
+    return first, rows
 
 
 def totals(name: str, table: pa.Table) -> dict[str, str]:

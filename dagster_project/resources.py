@@ -6,7 +6,8 @@ import dagster as dg
 from pydantic import Field
 
 from pipelines.settings import Settings, config_path_from_env, load_settings
-from pipelines.stages import Walk, open_walk
+from pipelines.steps import Watch, unwatched
+from pipelines.walk import Walk, open_walk
 
 
 class ChargebackConfig(dg.ConfigurableResource[None]):
@@ -18,6 +19,6 @@ class ChargebackConfig(dg.ConfigurableResource[None]):
         """The settings as they stand now."""
         return load_settings(Path(self.path) if self.path else config_path_from_env())
 
-    def walk(self, *, refetch: bool = False, accept_less_metrics: bool = False) -> Walk:
+    def walk(self, *, refetch: bool = False, accept_less_metrics: bool = False, watch: Watch = unwatched) -> Walk:
         """A run over the settings' store."""
-        return open_walk(self.settings(), refetch=refetch, accept_less_metrics=accept_less_metrics)
+        return open_walk(self.settings(), refetch=refetch, accept_less_metrics=accept_less_metrics, watch=watch)

@@ -121,19 +121,22 @@ def run(
     form: OutputFormat = Format.TEXT,
 ) -> None:
     """Compute whole UTC days and write the tables."""
-    from pipelines import show, stages, warm  # noqa: PLC0415
+    from pipelines import progress, show, warm  # noqa: PLC0415
     from pipelines.bills import discover  # noqa: PLC0415
+    from pipelines.results import RunSummary  # noqa: PLC0415
+    from pipelines.stages import run_day  # noqa: PLC0415
+    from pipelines.walk import open_walk  # noqa: PLC0415
 
     settings = _load(config)
     days = _window(settings, first, until)
     names = [settings.cluster(name).name for name in cluster] if cluster else None
-    walk = stages.open_walk(settings, refetch=refetch, accept_less_metrics=accept_less_metrics)
-    summary = stages.RunSummary()
-    with warm.told(_say), show.progress(errors, len(days)) as advance:
-        bills = discover(settings)
-        for day in days:
-            summary.partitions += stages.run_day(walk, day, names, bills)
-            advance(day)
+    summary = RunSummary()
+    with warm.told(_say), progress.watched(errors) as watch:
+        opened = open_walk(settings, refetch=refetch, accept_less_metrics=accept_less_metrics, watch=watch)
+        with opened as walk:
+            bills = discover(settings)
+            for day in days:
+                summary.add(run_day(walk, day, names, bills))
     show.summary(summary, walk.store, output, as_json=form is Format.JSON)
     if summary.has_errors:
         raise typer.Exit(CHECK_FAILED)
@@ -156,9 +159,10 @@ def explain(
     form: OutputFormat = Format.TEXT,
 ) -> None:
     """Walk a figure back: bill line, GPUs, memory over time, samples, owner. Several of the options must all hold."""
-    from pipelines import explain_text, stages, warm  # noqa: PLC0415
+    from pipelines import explain_text, warm  # noqa: PLC0415
     from pipelines.explain import Query, document  # noqa: PLC0415
     from pipelines.explain import explain as walk_back  # noqa: PLC0415
+    from pipelines.walk import open_walk  # noqa: PLC0415
 
     asked = _day(day, "--date")
     if asked is None or not EARLIEST_DAY <= asked <= LATEST_DAY:
@@ -166,7 +170,7 @@ def explain(
     query = Query(asked, cluster, pod, team, model, line_item, gpu, metric)
     as_json = form is Format.JSON
     with warm.told(_say):
-        found = walk_back(stages.open_walk(_load(config)), query, limit if as_json or limit else explain_text.WALKED)
+        found = walk_back(open_walk(_load(config)), query, limit if as_json or limit else explain_text.WALKED)
     if as_json:
         sys.stdout.write(json.dumps(document(found), indent=1) + "\n")
     else:

@@ -26,13 +26,14 @@ from allocation.usage import measure
 from pipelines import inputs
 from pipelines.bills import kept_lines
 from pipelines.cards import kept_card_lines, with_models
+from pipelines.clusters import periods_of
 from pipelines.explain_row import Part
 from pipelines.inventory import catalogue, nodes_frame, pods_frame, with_billed_types
 from pipelines.overruled import overruled
 from pipelines.samples import node_models
 from pipelines.settings import day_start
-from pipelines.stages import Walk, periods_of
 from pipelines.storage import Partition
+from pipelines.walk import Walk
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from pipelines.explain_models import HolderSplit, splits_of
 from pipelines.explain_owners import Today
 from pipelines.metric_sources.model_servers import servers_of
 from pipelines.samples import counters_asked
-from pipelines.stages import Walk, served_of
+from pipelines.storage import Partition
+from pipelines.walk import Walk
 
 _HOLDER = ["bucket", "namespace", "pod", "pod_uid", "node"]
 
@@ -52,7 +53,7 @@ def _same_counters(walk: Walk, kept: Kept) -> bool:
 
 def _splits(walk: Walk, kept: Kept, held: pd.DataFrame, pods: pa.Table) -> dict[int, HolderSplit]:
     """The division over models of each holder that is divided."""
-    counted, entry = served_of(walk, kept.partition), walk.settings.owners.model_split
+    counted, entry = _served(walk, kept.partition), walk.settings.owners.model_split
     if counted is None or entry is None:
         return {}
     names = pa.array(sorted(set(held.pod)), pa.string())
@@ -61,3 +62,10 @@ def _splits(walk: Walk, kept: Kept, held: pd.DataFrame, pods: pa.Table) -> dict[
     mine = held.iloc[np.unique(shares.holder)]
     metrics = {server.name: server.kinds for server in servers_of(entry)}
     return splits_of(shares, own_time(mine.reset_index(drop=True), pods).set_index(mine.index), served, metrics)
+
+
+def _served(walk: Walk, partition: Partition) -> Served | None:
+    """What the partition's model servers counted, None where no row is to be split over models."""
+    split = walk.owners.model_split
+    counters = None if split is None else walk.store.read_beside("samples", partition, "counters")
+    return None if split is None or counters is None else Served(counters, split, walk.policy.max_gap_ms)

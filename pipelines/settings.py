@@ -20,6 +20,7 @@ from allocation.errors import SettingsError, nearest
 from allocation.policy import HostPolicy, IdlePolicy, OverheadPolicy, Policy, StrandedPolicy, UnattributedPolicy
 from billing_adapters.currencies import ensure_currency
 from pipelines.billing_entries import BillingEntry
+from pipelines.engine_settings import EngineEntry
 from pipelines.owner_entries import OwnersEntry
 from pipelines.values import Bytes, ClusterName, DeviceBytes, DurationMs, GpuShare, Instant, ServerUrl
 
@@ -239,6 +240,7 @@ class Settings(BaseSettings):
     storage: StorageEntry = StorageEntry()
     instance_types: dict[str, InstanceTypeEntry] = Field(default_factory=dict)
     prices: PricesEntry = PricesEntry()
+    engine: EngineEntry = EngineEntry()
 
     @classmethod
     def settings_customise_sources(

@@ -2,40 +2,16 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import date
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from allocation.money import exact_sum
-from pipelines.stages import RESULT_TABLES, Results, RunSummary
+from pipelines.results import RESULT_TABLES, Outcome, RunSummary
 from pipelines.storage import TableStore
 
 SHOWN_FINDINGS = 12
-
-
-@contextmanager
-def progress(console: Console, days: int) -> Iterator[Callable[[date], None]]:
-    """A bar over days on a terminal, nothing elsewhere."""
-    if not console.is_terminal or days < 1:
-        yield lambda _: None
-        return
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-    ) as bar:
-        task = bar.add_task("days", total=days)
-        yield lambda day: bar.update(task, advance=1, description=str(day))
 
 
 def summary(found: RunSummary, store: TableStore, console: Console, *, as_json: bool) -> None:
@@ -79,14 +55,9 @@ def _owners(metric: str, currency: str, rows: pd.DataFrame) -> Table:
 
 
 def _reconciled(found: RunSummary) -> pa.Table:
-    tables = [
-        r.reconciliation.select(["cost_metric", "currency", "state", "rule", "cost_in", "cost_out"]) for r in found.partitions
-    ]
-    return (
-        pa.concat_tables(tables)
-        .group_by(["cost_metric", "currency", "state", "rule"])
-        .aggregate([("cost_in", "sum"), ("cost_out", "sum")])
-    )
+    sums = pa.concat_tables([r.reconciled for r in found.partitions]).group_by(["cost_metric", "currency", "state", "rule"])
+    table = sums.aggregate([("cost_in_sum", "sum"), ("cost_out_sum", "sum")])
+    return table.rename_columns([name.replace("_sum_sum", "_sum") for name in table.column_names])
 
 
 def _tell_reconciliation(found: RunSummary, console: Console) -> None:
@@ -132,15 +103,15 @@ def as_document(found: RunSummary, store: TableStore) -> dict[str, object]:
     }
 
 
-def _partition(results: Results) -> dict[str, object]:
+def _partition(outcome: Outcome) -> dict[str, object]:
     return {
-        "date": results.partition.day.isoformat(),
-        "cluster": results.partition.cluster,
-        "run_id": results.run_id,
-        "rows": len(results.chargeback),
-        "cost": str(exact_sum(results.chargeback["cost"])),
-        "lines": len(results.reconciliation),
-        "unallocated_rows": int(pc.sum(pc.equal(results.chargeback["bucket"], "unallocated")).as_py() or 0),
+        "date": outcome.partition.day.isoformat(),
+        "cluster": outcome.partition.cluster,
+        "run_id": outcome.run_id,
+        "rows": outcome.rows,
+        "cost": outcome.cost,
+        "lines": outcome.lines,
+        "unallocated_rows": outcome.unallocated_rows,
     }
 
 

@@ -34,7 +34,7 @@ class Spool:
 
     def _spill(self) -> None:
         try:
-            if self._folder is None:
+            if self._writer is None:
                 self._folder = tempfile.TemporaryDirectory(prefix="gpu-chargeback-")
                 options = pa.ipc.IpcWriteOptions(compression="lz4")
                 self._writer = pa.ipc.new_file(str(self._path), self.schema, options=options)

@@ -1,8 +1,8 @@
 """Parquet by table, date and cluster in a folder or an object store; a partition is written whole or not at all.
 
-Layout: ``TABLE/date=YYYY-MM-DD/cluster=NAME/part-0.parquet`` beside ``_commit.json``; ``samples`` and ``usage`` have a file a shard,
-named by content. On disk a file is written aside and renamed. An object store shows an object when it is whole; the marker comes
-last. A partition without its marker is not there. Names are percent-encoded, so none leaves its folder.
+Layout: ``TABLE/date=YYYY-MM-DD/cluster=NAME/part-0.parquet`` beside ``_commit.json``; ``samples`` and ``usage`` have a file
+a shard, named by content. On disk a file is written aside and renamed. An object store shows an object when it is whole; the
+marker comes last. A partition without its marker is not there. Names are percent-encoded, so none leaves its folder.
 """
 
 import hashlib
@@ -10,6 +10,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -140,6 +141,25 @@ class TableStore:
         commit = self.commit(table, partition)
         found = [f for f in commit.files if f.startswith(f"{name}-")] if commit else []
         return self.read_file(f"{table}/{partition.path}/{found[0]}") if found else None
+
+    def rows_of(self, place: str) -> int:
+        """How many rows a file has, by its footer."""
+        with self._opened(place) as file:
+            return int(file.metadata.num_rows)
+
+    def first_rows(self, place: str, rows: int) -> pa.Table:
+        """The first rows of a file."""
+        with self._opened(place) as file:
+            batch = next(file.iter_batches(batch_size=rows), None)
+            return file.schema_arrow.empty_table() if batch is None else pa.Table.from_batches([batch])
+
+    @contextmanager
+    def _opened(self, place: str) -> Iterator[pq.ParquetFile]:
+        try:
+            with self._place.reaching(), self._place.fs.open_input_file(self._place.full(place)) as source:
+                yield pq.ParquetFile(source)
+        except pa.ArrowException as error:
+            raise _damaged(f"{self.location}/{place}") from error
 
     def read_file(self, place: str, columns: Sequence[str] | None = None) -> pa.Table:
         """One file by its place below the store; all its columns or some."""

@@ -15,7 +15,8 @@ from billing_adapters.row_ids import joined_hashes, text_hashes
 from pipelines.explain import Query, explain
 from pipelines.metric_sources.prometheus_json import read_points
 from pipelines.settings import load_settings
-from pipelines.stages import open_walk, run_day
+from pipelines.stages import run_day
+from pipelines.walk import open_walk
 
 DAY = date(2026, 10, 1)
 _SECONDS = tuple(range(1_790_812_800, 1_790_812_800 + 3601, 600))

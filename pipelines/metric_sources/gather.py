@@ -22,14 +22,24 @@ def all_places(asked: Asked, inventory: Sequence[InfoSeries], configured: Iterab
     return places.with_sights(sight for source, window in asked for sight in source.sights(window, places))
 
 
-def all_shards(asked: Asked, places: Places, max_hold_ms: int) -> Iterator[Shard]:
-    """The device series of all sources: one shard a group of nodes, with what every source tells of them."""
+def groups_of(asked: Asked, places: Places) -> list[tuple[str, ...]]:
+    """The groups of nodes, in order of names, whose devices have series; each group is a shard."""
     nodes = {node for source, window in asked for node in source.nodes(window, places)}
-    for group in node_groups(sorted(nodes), min((source.nodes_per_shard for source, _ in asked), default=1)):
-        builder = ShardBuilder(places, group, max_hold_ms)
-        for source, window in asked:
-            source.pour(builder, window, places, group)
-        yield builder.shard()
+    return list(node_groups(sorted(nodes), min((source.nodes_per_shard for source, _ in asked), default=1)))
+
+
+def one_shard(asked: Asked, places: Places, group: Sequence[str], max_hold_ms: int) -> Shard:
+    """The device series of a group of nodes: what every source tells of them."""
+    builder = ShardBuilder(places, group, max_hold_ms)
+    for source, window in asked:
+        source.pour(builder, window, places, group)
+    return builder.shard()
+
+
+def all_shards(asked: Asked, places: Places, max_hold_ms: int) -> Iterator[Shard]:
+    """The device series of all sources, shard by shard."""
+    for group in groups_of(asked, places):
+        yield one_shard(asked, places, group, max_hold_ms)
 
 
 def all_notices(asked: Asked, places: Places) -> list[Finding]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import dagster as dg
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from allocation.errors import ChargebackError, SourceUnavailableError
@@ -27,13 +28,14 @@ def test_totals_are_exact_and_never_added_across_currencies() -> None:
 
 
 def test_unallocated_shares_count_sizes() -> None:
-    table = money_rows(
+    rows = money_rows(
         ("USD", "workload", "75"),
         ("USD", "unallocated", "25"),
         ("EUR", "unallocated", "-1"),
         ("EUR", "idle", "-1"),
         ("JPY", "idle", "0"),
     )
+    table = rows.append_column("size", pc.abs(rows["cost"]))
     assert unallocated_shares(table) == {"billed_EUR": 0.5, "billed_JPY": 0.0, "billed_USD": 0.25}
 
 

@@ -9,8 +9,10 @@ import pytest
 import yaml
 
 from allocation.errors import SettingsError
+from pipelines.results import Results
 from pipelines.settings import load_settings
-from pipelines.stages import Results, Walk, open_walk, run_day
+from pipelines.stages import run_day
+from pipelines.walk import Walk, open_walk
 
 CASE = Path(__file__).parents[1] / "cases" / "32-egress-and-volume"
 

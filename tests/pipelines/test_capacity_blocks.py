@@ -10,10 +10,11 @@ import yaml
 
 from allocation.errors import SettingsError
 from pipelines.bills import discover, options_of
+from pipelines.day_bill import read_day
 from pipelines.inputs import inputs_of
 from pipelines.settings import Settings, load_settings
-from pipelines.stages import open_walk, read_day
 from pipelines.storage import Partition
+from pipelines.walk import open_walk
 
 CASE = Path(__file__).parents[1] / "cases" / "94-capacity-block"
 BLOCK = {"id": "cr-0ABC", "from": "2026-10-01T00:30:00Z", "until": "2026-10-01T02:30:00Z", "instances": 2}

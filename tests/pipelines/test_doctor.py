@@ -12,9 +12,10 @@ import pytest
 import yaml
 from rich.console import Console
 
+from pipelines.day_bill import read_day
 from pipelines.doctor import Check, Status, diagnose, exit_code, render, worst
 from pipelines.settings import Settings, load_settings
-from pipelines.stages import open_walk, read_day
+from pipelines.walk import open_walk
 from tests.billing_adapters.bills import cur_bytes, focus_bytes, write, write_export
 from tests.object_stores import Bucket
 from tests.servers import free_port, needs_prometheus, prometheus, s3_server

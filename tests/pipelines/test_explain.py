@@ -16,8 +16,9 @@ from pipelines import cli
 from pipelines.explain import Query, document, explain
 from pipelines.explain_text import show
 from pipelines.settings import load_settings
-from pipelines.stages import Walk, open_walk, run_day
+from pipelines.stages import run_day
 from pipelines.storage import Partition
+from pipelines.walk import Walk, open_walk
 from tests.pipelines.explained import check_walk, nanos
 
 ROOT = Path(__file__).parents[2]

@@ -11,8 +11,8 @@ import pytest
 
 from pipelines import cli
 from pipelines.settings import load_settings
-from pipelines.stages import open_walk
 from pipelines.storage import Partition
+from pipelines.walk import open_walk
 from tests.pipelines.explained import check_walk, nanos
 from tests.pipelines.test_explain import CASES, DAY, ROOT, Told
 from tests.walk.test_faults import NODE, Place, line, series

@@ -10,12 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from allocation.errors import ChargebackError, SeriesError, SettingsError
+from pipelines.arrivals import fetch
+from pipelines.day_bill import read_day
 from pipelines.metric_sources.base import MetricSource, Window
 from pipelines.metric_sources.registry import load_metric_source
-from pipelines.samples import fetch, window_of
+from pipelines.samples import window_of
 from pipelines.settings import MetricsEntry, load_settings
-from pipelines.stages import open_walk, read_day
 from pipelines.storage import Partition
+from pipelines.walk import open_walk
 from tests.servers import s3_server
 
 WINDOW = Window(datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 10, 1, 1, tzinfo=UTC))

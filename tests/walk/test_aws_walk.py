@@ -11,8 +11,10 @@ import boto3
 import pytest
 import yaml
 
+from pipelines.results import Results
 from pipelines.settings import load_settings
-from pipelines.stages import Results, open_walk, run_day
+from pipelines.stages import run_day
+from pipelines.walk import open_walk
 from tests.billing_adapters.bills import csv_bytes, write_export
 from tests.billing_adapters.reports import legacy, write_report
 from tests.servers import s3_server

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import yaml
 
+from pipelines.results import Results
 from pipelines.settings import load_settings
-from pipelines.stages import Results, open_walk, run_day
+from pipelines.stages import run_day
+from pipelines.walk import open_walk
 from tests.billing_adapters.azure_runs import write_run
 from tests.billing_adapters.bills import AZURE_ROW, FOCUS_ROW, SCALE_SET, csv_bytes
 from tests.object_stores import Bucket

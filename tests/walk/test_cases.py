@@ -9,8 +9,10 @@ import pyarrow as pa
 import pytest
 
 from allocation.errors import ChargebackError
+from pipelines.results import Results
 from pipelines.settings import load_settings
-from pipelines.stages import Results, open_walk, run_day
+from pipelines.stages import run_day
+from pipelines.walk import open_walk
 
 CASES = Path(__file__).parents[1] / "cases"
 SHARED = Path(__file__).parents[3] / "shared" / "cases"

@@ -12,8 +12,9 @@ import yaml
 
 from pipelines import cli, samples
 from pipelines.settings import load_settings
-from pipelines.stages import open_walk, run_day
+from pipelines.stages import run_day
 from pipelines.storage import Partition, TableStore
+from pipelines.walk import open_walk
 
 DAY = date(2026, 10, 1)
 START = 1_790_812_800

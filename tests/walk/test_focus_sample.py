@@ -10,7 +10,8 @@ import yaml
 
 from pipelines.bills import discover
 from pipelines.settings import load_settings
-from pipelines.stages import open_walk, run_day
+from pipelines.stages import run_day
+from pipelines.walk import open_walk
 
 SAMPLE = Path(__file__).parents[3] / "shared" / "data" / "billing" / "focus" / "focus_sample_1.0_1000rows.csv"
 BILL_TOTAL = Decimal("20.52022672899")

@@ -15,8 +15,11 @@ from typing import Any
 import pytest
 import yaml
 
+from pipelines.day_bill import read_day
+from pipelines.results import Results
 from pipelines.settings import load_settings
-from pipelines.stages import Results, open_walk, read_day, run_day
+from pipelines.stages import run_day
+from pipelines.walk import open_walk
 from tests.billing_adapters.detailed_rows import PROJECT, ZONE, discount, used
 from tests.fake_bigquery import PATH, FakeBigQuery
 from tests.object_stores import Bucket

@@ -16,8 +16,10 @@ from allocation.errors import ChargebackError
 from pipelines.checks import Check
 from pipelines.doctor import diagnose
 from pipelines.explain import Query, document, explain
+from pipelines.results import Results
 from pipelines.settings import load_settings
-from pipelines.stages import Results, open_walk, run_day
+from pipelines.stages import run_day
+from pipelines.walk import open_walk
 from tests.dagster_project.places import Place, copied
 from tests.pipelines.explained import check_walk
 from tests.servers import s3_server

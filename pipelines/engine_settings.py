@@ -1,0 +1,57 @@
+"""The section ``engine``: where shards run, and how many at once."""
+
+import os
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+WORKER_BYTES = 450 << 20
+"""What a worker needs at most with shards of about a million samples."""
+
+
+class EngineEntry(BaseModel):
+    """``local``: processes on this machine; ``spark``: tasks of a Spark cluster.
+
+    ``workers``: how many processes; by default one a core, fewer where memory is short. ``shards_in_flight``: how many shards are
+    being computed or wait for it, by default two a worker; memory grows with it. ``master``, ``conf``: Spark's own.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["local", "spark"] = "local"
+    workers: int | None = Field(default=None, ge=1, le=1024)
+    shards_in_flight: int | None = Field(default=None, ge=1, le=4096)
+    master: str = "local[*]"
+    conf: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _word(cls, value: object) -> object:
+        return {"kind": value} if isinstance(value, str) else value
+
+    @property
+    def workers_here(self) -> int:
+        """How many processes run shards on this machine."""
+        return self.workers or max(1, min(_cores(), _memory_bytes() // WORKER_BYTES - 1))
+
+    @property
+    def in_flight_here(self) -> int:
+        """How many shards are under way at once."""
+        return self.shards_in_flight or 2 * self.workers_here
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _memory_bytes() -> int:
+    """The memory that this process may use: the container's limit, or that of the machine."""
+    try:
+        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return 1 << 33
+    try:
+        with open("/sys/fs/cgroup/memory.max", encoding="ascii") as told:
+            return min(machine, int(told.read()))
+    except (OSError, ValueError):
+        return machine
