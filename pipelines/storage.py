@@ -61,11 +61,15 @@ class TableStore:
 
     def __init__(self, location: str, *, endpoint_url: str | None = None, region: str | None = None) -> None:
         self.location = location
-        self._reached_by = endpoint_url, region
         self._place = Place(location, endpoint_url, region)
 
     def __reduce__(self) -> tuple[Callable[..., "TableStore"], tuple[str, str | None, str | None]]:
-        return _open, (self.location, *self._reached_by)
+        return _open, self._place.key
+
+    @property
+    def root(self) -> Place:
+        """The location itself."""
+        return self._place
 
     def place(self, table: str) -> str:
         """Where a table's partitions are, for people."""
