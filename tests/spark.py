@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -18,6 +19,7 @@ import pytest
 from allocation.errors import SeriesError
 from pipelines.engine_settings import EngineEntry
 from pipelines.engines.base import Engine
+from pipelines.engines.spark_session import Session
 
 ROOT = Path(__file__).parents[1]
 MISSING = [name for name, there in {"Java 17": shutil.which("java"), "pyspark": find_spec("pyspark")}.items() if not there]
@@ -25,9 +27,24 @@ needs_spark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.jo
 CLUSTER = EngineEntry(
     kind="spark",
     master="local-cluster[2,1,1024]",
-    conf={"spark.executorEnv.PYTHONPATH": str(ROOT), "spark.driver.memory": "512m", "spark.sql.shuffle.partitions": "1"},
+    conf={"spark.executorEnv.PYTHONPATH": str(ROOT), "spark.task.maxFailures": "2"},
     shards_in_flight=4,
 )
+
+
+@contextmanager
+def cluster() -> Iterator[None]:
+    """A session that engines find open in this process. What its workers logged beside PySpark goes with it."""
+    session = Session(CLUSTER)
+    home = find_spec("pyspark")
+    assert home is not None
+    assert home.origin is not None
+    kept = Path(home.origin).parent / "work" / session.spark.sparkContext.applicationId
+    try:
+        yield
+    finally:
+        session.close()
+        shutil.rmtree(kept, ignore_errors=True)
 
 
 @dataclass(frozen=True)

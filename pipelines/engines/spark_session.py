@@ -22,7 +22,14 @@ _ALWAYS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-_ON_THIS_MACHINE = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A JVM that hands out numbers does too little for its better compiler to pay: this halves what it costs to start."""
+_ON_THIS_MACHINE = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": _LIGHT,
+    "spark.executor.extraJavaOptions": _LIGHT,
+}
 
 
 class Session:

@@ -1,6 +1,6 @@
 """Shards on Spark: a cluster of two workers gives the rows of one machine, bit for bit, whatever becomes of a worker."""
 
-import shutil
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from pipelines.settings import load_settings
 from pipelines.stages import run_day
 from pipelines.storage import TableStore
 from pipelines.walk import open_walk
-from tests.spark import CLUSTER, Killed, in_process, needs_spark
+from tests.spark import CLUSTER, Killed, cluster, in_process, needs_spark
 from tests.walk import test_faults
 from tests.walk.test_faults import DAY, gpu, line
 
@@ -25,14 +25,10 @@ NODES = 7
 
 
 @pytest.fixture(scope="module")
-def session() -> Iterator[Any]:
+def spark() -> Iterator[None]:
     """Spark, started once: engines use the session that is open."""
-    from pipelines.engines.spark_session import Session
-
-    session = Session(CLUSTER)
-    work = Path(session.spark.sparkContext.getConf().get("spark.home") or shutil.os.environ.get("SPARK_HOME", ""))
-    yield session
-    session.close()
+    with cluster():
+        yield
 
 
 def fleet(folder: Path) -> test_faults.Place:
@@ -58,17 +54,18 @@ def tables(folder: Path, engine: EngineEntry, marker: Path | None = None) -> dic
 
 
 @needs_spark
-def test_two_workers_give_the_files_of_one_machine_also_where_one_is_killed(tmp_path: Path, session: Any) -> None:
+@pytest.mark.usefixtures("spark")
+def test_two_workers_give_the_files_of_one_machine_though_one_is_killed(tmp_path: Path) -> None:
     wanted = tables(tmp_path / "local", EngineEntry(workers=1))
     assert len(wanted) == 2 * len(RESULT_TABLES)
-    assert tables(tmp_path / "spark", CLUSTER) == wanted
-    marker = tmp_path / "killed"
-    assert tables(tmp_path / "killed-one", CLUSTER, marker) == wanted
-    assert marker.read_text(encoding="ascii").isdigit()
+    killed = tmp_path / "killed"
+    assert tables(tmp_path / "spark", CLUSTER, killed) == wanted
+    assert killed.read_text(encoding="ascii").isdigit()
 
 
 @needs_spark
-def test_results_come_in_order_from_several_processes_and_few_tasks_are_taken_ahead(tmp_path: Path, session: Any) -> None:
+@pytest.mark.usefixtures("spark")
+def test_results_come_in_order_from_several_processes_and_few_tasks_are_taken_ahead(tmp_path: Path) -> None:
     asked: list[int] = []
 
     def coming() -> Iterator[str]:
@@ -77,55 +74,48 @@ def test_results_come_in_order_from_several_processes_and_few_tasks_are_taken_ah
             yield f"task {number}"
 
     engine = open_engine(CLUSTER, Place(str(tmp_path), None, None))
-    results = []
+    results, most = [], CLUSTER.shards_in_flight or 0
     for result in engine.map(in_process, coming()):
         results.append(result)
-        assert len(asked) - len(results) < CLUSTER.shards_in_flight
-        assert len(list(tmp_path.rglob("*.task"))) < CLUSTER.shards_in_flight
+        assert len(asked) - len(results) < most
+        assert len(list(tmp_path.rglob("*.task"))) < most
     assert [name for name, _ in results] == [f"task {n}" for n in range(12)]
     assert len({process for _, process in results}) == 2
 
 
 @needs_spark
-@pytest.mark.parametrize(
-    ("name", "kind", "told"),
-    [
+@pytest.mark.usefixtures("spark")
+def test_an_error_in_a_task_is_one_clear_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    cases: list[tuple[str, type[ChargebackError], str]] = [
         ("bad series", SeriesError, r"^metrics\.om, line 3: is no series$"),
         ("fault", ChargebackError, r"^Spark gave a shard up: ZeroDivisionError: a fault of ours\. Nothing was written"),
         ("crash", ChargebackError, r"^Spark gave a shard up: .*Python worker exited unexpectedly.* Nothing was written"),
-    ],
-)
-def test_an_error_in_a_task_is_one_clear_line(
-    tmp_path: Path, session: Any, name: str, kind: type[ChargebackError], told: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    engine = open_engine(CLUSTER, Place(str(tmp_path), None, None))
-    results = engine.map(in_process, iter(["good", name, "never taken"]))
-    assert next(results)[0] == "good"
-    with pytest.raises(kind, match=told) as raised:
-        list(results)
-    assert "\n" not in str(raised.value)
-    assert type(raised.value) is kind
-    engine.close()
-    assert not list(tmp_path.glob(".work/.*"))
+    ]
+    for name, kind, told in cases:
+        engine = open_engine(CLUSTER, Place(str(tmp_path), None, None))
+        results = engine.map(in_process, iter(["good", name, "never asked for"]))
+        assert next(results)[0] == "good"
+        with pytest.raises(kind, match=told) as raised:
+            list(results)
+        assert "\n" not in str(raised.value)
+        assert type(raised.value) is kind
+        engine.close()
+        assert not list(tmp_path.glob(".work/.*"))
     assert capfd.readouterr().err == ""
 
 
 def test_a_folder_that_a_machine_does_not_have_is_named(tmp_path: Path) -> None:
-    import pickle
-
-    error = pickle.loads(Desk((str(tmp_path / "other"), None, None), ".work/.aside-1.0-shared").run(0))
+    error = pickle.loads(Desk((str(tmp_path / "other"), None, None), ".work/.aside-1.0-shared").run(0))  # noqa: S301
     assert isinstance(error, SettingsError)
     assert str(error).startswith(f"output {tmp_path / 'other'} is not the same folder on ")
 
 
 def test_a_store_that_travels_is_the_same_wherever_a_process_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import pickle
-
     monkeypatch.chdir(tmp_path)
     travelling = pickle.dumps(TableStore("out"))
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    assert pickle.loads(travelling).location == str(tmp_path / "out")
+    assert pickle.loads(travelling).location == str(tmp_path / "out")  # noqa: S301
 
 
 @pytest.mark.parametrize(
