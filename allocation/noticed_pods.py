@@ -55,6 +55,8 @@ def _lost(view: View) -> list[Finding]:
 
 def _reservations(view: View) -> list[Finding]:
     reserves = names_reservation(view.holders.namespace, view.holders.pod) | view.holders.is_reservation.eq(True)
+    if not reserves.any():
+        return []
     rows = view.pods[reserves.to_numpy()[view.pods.holder]].groupby(["holder", "device"], as_index=False)
     rows = rows.agg({"covered": "max", "machine": "first"})
     rows = rows[rows.covered > view.policy.max_hold_ms].join(view.holders[["namespace", "pod"]], on="holder")
@@ -116,8 +118,12 @@ def _without_request(view: View) -> list[Finding]:
 
 def _skewed(view: View) -> list[Finding]:
     """Samples of a pod before its own start; only where the source itself names the uid."""
-    table = view.held.pieces.table
-    rows = table[table.own_uid & (table.role == "pod_memory")].merge(view.held.lives[[*POD_KEY, "started_ms"]], on=POD_KEY)
+    table, lives = view.held.pieces.table, view.held.lives
+    rows = table[table.own_uid & (table.role == "pod_memory")]
+    rows = rows[rows.from_ms - view.held.pieces.ts[rows.lo.to_numpy(np.int64)] > view.policy.max_hold_ms]
+    if rows.empty:
+        return []
+    rows = rows.merge(lives[[*POD_KEY, "started_ms"]], on=POD_KEY)
     rows = rows.assign(start_ms=view.held.pieces.ts[rows.lo.to_numpy(np.int64)], end_ms=rows.started_ms)
     rows = rows[rows.end_ms - rows.start_ms > view.policy.max_hold_ms].astype({"end_ms": "int64"})
     rows = rows[_within(view, rows) > 0]
@@ -147,6 +153,8 @@ def _outside_life(view: View) -> list[Finding]:
     late = late.assign(ms=late["last"] - late.until_ms, says="after its known end")
     rows = pd.concat([early, late], ignore_index=True)
     rows = rows[rows.ms > view.policy.max_hold_ms]
+    if rows.empty:
+        return []
     machines = rows.groupby(rows.namespace + "/" + rows.pod).machine.unique()
     keys = ["namespace", "pod", "says"]
     rows = rows.groupby(keys, as_index=False).agg({"samples": "sum", "ms": "max", "machine": "first"})
@@ -176,7 +184,8 @@ def _samples_between(view: View, table: pd.DataFrame, start: Int64, end: Int64) 
 def _on_partitioned(view: View) -> list[Finding]:
     """Rows on a whole card in frames in which its instances are known (R23)."""
     card = view.devices.partitioned.to_numpy()[view.series.device]
-    pods = _by_frame(view, np.flatnonzero(card & (view.series.role == instant.POD)))
+    mine = np.flatnonzero(card & (view.series.role == instant.POD))
+    pods = _by_frame(view, mine) if len(mine) else view.series.iloc[:0]
     if pods.empty:
         return []
     is_instance = view.shard.topology.is_instance[view.series.device]
