@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from allocation import wide
-from allocation.compiled import inner, kernel
+from allocation.compiled import inner, kernel, read_only
 from allocation.errors import ConservationError
 from allocation.frame_rows import LAST_ORDINAL
 from allocation.shares import Rests, divide, make_rests
@@ -135,7 +135,8 @@ def apportion(cost_nanos: Int64, first: Int64, last: Int64, usage: pa.Table) -> 
     out = np.zeros((start[-1], 3), np.int64)
     gpu, device = (usage.column(c).to_numpy().astype(np.int64) for c in ("gpu_ordinal", "device_ordinal"))
     of_gpu, of_device = (np.stack(wide.from_decimal_column(usage.column(c)), axis=1) for c in ("gpu_weight", "device_weight"))
-    bad = _lines(cost_nanos, first, last, start, Rows(gpu, device, of_gpu, of_device, _weights(usage)), out)
+    rows = Rows(*map(read_only, (gpu, device, of_gpu, of_device, _weights(usage))))
+    bad = _lines(*map(read_only, (cost_nanos, first, last, start)), rows, out)
     sums = np.add.reduceat(out.sum(axis=1), start[:-1]) if len(cost_nanos) and len(out) else np.empty(0, np.int64)
     wrong = np.flatnonzero(sums != cost_nanos) if len(sums) else np.flatnonzero(cost_nanos != 0)
     if bad >= 0 or len(wrong):

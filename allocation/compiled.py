@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from numba import njit
 from numba.core import config as numba_config
 
@@ -40,20 +42,61 @@ def sources_of(path: Path) -> list[Path]:
     return sorted(found)
 
 
+def cache_folder(path: Path) -> Path | None:
+    """The folder for what is compiled from a file, None where none can be written."""
+    place = cache_place()
+    return place and place / f"kernel-{_digest(path)}"
+
+
 @cache
-def cache_folder(path: Path) -> str:
-    """The folder for what is compiled from a file: beside this one where that can be written, else in the user's cache."""
+def _digest(path: Path) -> str:
     digest = hashlib.sha256()
     for source in sources_of(path):
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
-    beside = HERE / "__pycache__"
-    place = beside if os.access(beside if beside.exists() else HERE, os.W_OK) else Path.home() / ".cache" / "gpu-chargeback"
-    return str(Path(config.CACHE_DIR or place) / f"kernel-{digest.hexdigest()[:16]}")
+    return digest.hexdigest()[:16]
+
+
+def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """An array that compiled code reads, its rows adjacent; copied only where they are not.
+
+    Whether an array of a data frame can be written, and how it lies, depends on the data, and numba compiles a function once for
+    each combination that it meets.
+    """
+    same = np.ascontiguousarray(array).view()
+    same.flags.writeable = False
+    return same
+
+
+def keep_in(folder: Path) -> None:
+    """Keeps compiled code in that folder; to be called before a module that has any is imported."""
+    config.CACHE_DIR = str(folder)
+
+
+def cache_place() -> Path | None:
+    """The folder under which compiled code is kept, None where none can be written.
+
+    Where ``NUMBA_CACHE_DIR`` or ``keep_in`` names one it is that, else the one beside this file, else one in the user's cache.
+    """
+    if config.CACHE_DIR:
+        return _writable(config.CACHE_DIR)
+    return _writable(str(HERE / "__pycache__")) or _writable("~/.cache/gpu-chargeback")
+
+
+@cache
+def _writable(name: str) -> Path | None:
+    try:
+        folder = Path(name).expanduser()
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):
+        return None
+    return folder if os.access(folder, os.W_OK) else None
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:  # noqa: ANN401
-    given = config.CACHE_DIR
-    config.CACHE_DIR = cache_folder(Path(function.__code__.co_filename))
+    given, folder = config.CACHE_DIR, cache_folder(Path(function.__code__.co_filename))
+    if folder is None:
+        return compile_as(error_model="numpy", **options)(function)
+    config.CACHE_DIR = str(folder)
     try:
         return compile_as(cache=True, error_model="numpy", **options)(function)
     finally:

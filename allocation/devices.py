@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from allocation import instant
-from allocation.compiled import kernel
+from allocation.compiled import kernel, read_only
 from allocation.frame_rows import Topology
 from allocation.intervals import NEVER, Reports, first_above
 from allocation.pieces import Pieces
@@ -166,9 +166,9 @@ def _arrays(pieces: pd.DataFrame, ts: Int64, values: Int64, machines: pd.DataFra
     )
     pairs["local"] = pairs.groupby("device").cumcount()
     pieces = pieces.merge(pairs, on=["device", "holder"], how="left").fillna({"local": 0})
-    offsets, times, memory = _gather(pieces.lo.to_numpy(np.int64), pieces.hi.to_numpy(np.int64), ts, values)
+    offsets, times, memory = _gather(*map(read_only, (pieces.lo.to_numpy(np.int64), pieces.hi.to_numpy(np.int64), ts, values)))
     topology = _topology(pieces, machines, gpus, devices, holders, pairs, _days(pieces, offsets, times, len(gpus)), policy)
-    alive = pieces[["from_ms", "until_ms"]].to_numpy(np.int64)
+    alive = read_only(pieces[["from_ms", "until_ms"]].to_numpy(np.int64))
     series = pieces[["metric", "container"]]
     return Shard(offsets, times, memory, alive, _reports(pieces), topology, machines, gpus, devices, holders, series)
 
@@ -182,7 +182,7 @@ def _days(pieces: pd.DataFrame, offsets: Int64, ts: Int64, gpus: int) -> tuple[I
     """The UTC days on which each GPU has samples, as offsets and days since the epoch."""
     base = ts.min() // DAY_MS if len(ts) else 0
     seen = np.zeros((gpus, int(ts.max() // DAY_MS - base + 1) if len(ts) else 1), np.bool_)
-    _mark_days(pieces.gpu.to_numpy(np.int64), offsets, ts, base, seen)
+    _mark_days(read_only(pieces.gpu.to_numpy(np.int64)), offsets, ts, base, seen)
     where = np.argwhere(seen)
     return np.searchsorted(where[:, 0], np.arange(gpus + 1)).astype(np.int64), where[:, 1].astype(np.int64) + base
 
@@ -206,13 +206,14 @@ def _reports(pieces: pd.DataFrame) -> Reports:
     size = int(family.max() + 1) if len(family) else 0
     is_pod = (pieces.role == instant.POD).to_numpy()
     yields = ((pieces.role == instant.USED) & (pieces.level == "device")).to_numpy()
-    return Reports(
+    reports = Reports(
         family,
         np.searchsorted(family[order], np.arange(size + 1)).astype(np.int64),
         order.astype(np.int64),
         yields,
         is_pod,
     )
+    return Reports(*map(read_only, reports))
 
 
 def _topology(
@@ -223,7 +224,7 @@ def _topology(
     memory = gpus.machine.map(machines.gpu_memory_bytes).fillna(-1).to_numpy(np.int64)
     configured = gpus.machine.map(machines.gpu_memory_configured).fillna(False).to_numpy(np.bool_)
     reserved = gpus.gpu_model.map(dict(policy.reserved_bytes)).fillna(-1).to_numpy(np.int64)
-    return Topology(
+    topology = Topology(
         gpu_offsets=_offsets(gpus.machine, len(machines)),
         device_offsets=_offsets(devices.gpu, len(gpus)),
         series_offsets=_offsets(pieces.device, len(devices)),
@@ -242,3 +243,4 @@ def _topology(
         includes_reserved=pieces.includes_reserved.to_numpy(np.bool_),
         local=pieces.local.to_numpy(np.int64),
     )
+    return Topology(*map(read_only, topology))

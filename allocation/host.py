@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from allocation import wide
-from allocation.compiled import kernel
+from allocation.compiled import kernel, read_only
 from allocation.findings import Code, Finding, Severity
 from allocation.schemas import USAGE, conform
 from allocation.times import from_ms, milliseconds
@@ -53,7 +53,8 @@ def by_requests(
     offsets = np.searchsorted(claims.frame.to_numpy(np.int64), np.arange(len(frames) + 1)).astype(np.int64)
     asked, given = (table[list(names)].fillna(0).to_numpy(np.int64) for table, names in
                     ((claims, _ASKED), (frames, _ASKED.values())))  # fmt: skip
-    high, low, rest, fits = _weigh(offsets, asked, claims.ms.to_numpy(np.int64), given, frames.expected_ms.to_numpy(np.int64))
+    lived, expected = claims.ms.to_numpy(np.int64), frames.expected_ms.to_numpy(np.int64)
+    high, low, rest, fits = _weigh(*map(read_only, (offsets, asked, lived, given, expected)))
     return _with_pods(usage, frames, claims, wide.to_decimal_column(high, low), rest), _findings(frames, fits)
 
 

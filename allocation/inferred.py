@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from allocation import instant
-from allocation.compiled import kernel
+from allocation.compiled import kernel, read_only
 from allocation.devices import Shard
 from allocation.intervals import Runs
 from allocation.lives import POD_KEY
@@ -46,15 +46,11 @@ def find_lost(runs: Runs, shard: Shard, nodes: pd.DataFrame, lives: pd.DataFrame
         return pd.DataFrame(columns=[*POD_KEY, "device", "start_ms", "end_ms"])
     events = _events(stretches_of(runs), shard, wanting)
     kind_of_pod, kinds = _kinds(shard, wanting)
+    shared = wanting.shared.to_numpy(np.bool_)
     found = losses(
-        events.to_numpy(np.int64),
+        read_only(events.to_numpy(np.int64)),
         kinds,
-        Wanting(
-            kind_of_pod,
-            wanting.request.to_numpy(np.int64),
-            wanting.name.to_numpy(np.int64),
-            wanting.shared.to_numpy(np.bool_),
-        ),
+        Wanting(*map(read_only, (kind_of_pod, *(wanting[name].to_numpy(np.int64) for name in ("request", "name")), shared))),
         _offsets(wanting.machine, len(shard.machines)),
         int(wanting.name.max()) + 1,
     )
@@ -116,7 +112,7 @@ def _kinds(shard: Shard, wanting: pd.DataFrame) -> tuple[Int64, Kinds]:
     expected = _column(machines, "gpus").fillna(_column(machines, "gpu_resources")).fillna(_MANY)
     replicas = _replicas(machines).fillna(_MANY).replace(np.inf, _MANY)
     whole = np.repeat(shard.topology.device_offsets[:-1], np.diff(shard.topology.device_offsets))
-    return codes[len(devices) :].astype(np.int64), Kinds(
+    kinds = Kinds(
         codes[: len(devices)].astype(np.int64),
         devices.gpu.to_numpy(np.int64),
         whole.astype(np.int64),
@@ -125,6 +121,7 @@ def _kinds(shard: Shard, wanting: pd.DataFrame) -> tuple[Int64, Kinds]:
         expected.to_numpy(np.int64),
         replicas.to_numpy(np.int64),
     )
+    return codes[len(devices) :].astype(np.int64), Kinds(*map(read_only, kinds))
 
 
 def _events(stretches: Stretches, shard: Shard, wanting: pd.DataFrame) -> pd.DataFrame:
@@ -167,7 +164,7 @@ def with_lost(pieces: Pieces, lost: pd.DataFrame, shard: Shard) -> Pieces:
         shard.ts,
         shard.topology.role,
         shard.topology.series_offsets,
-        lost[["device", "start_ms", "end_ms"]].to_numpy(np.int64),
+        read_only(lost[["device", "start_ms", "end_ms"]].to_numpy(np.int64)),
     )
     one = pieces.table.drop_duplicates("machine").set_index("machine")[["node", "stay_from", "stay_until"]]
     more = lost[POD_KEY].assign(

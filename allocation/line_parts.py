@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 
 from allocation import hours, times
+from allocation.compiled import read_only
 from allocation.schemas import BILL_CLUSTER
 from allocation.shares import divide_groups
 
@@ -25,7 +26,7 @@ def cut_lines(
     """The cuts of some rows of ``lines`` that start in ``[from_ms, until_ms)``; with ``longest_ms`` 0 at every clock hour."""
     start, end = times.milliseconds(lines["charge_period_start"])[rows], times.milliseconds(lines["charge_period_end"])[rows]
     cost = lines["cost_nanos"].to_numpy()[rows]
-    number, begins, ends, nanos = hours.cut(cost, start, end, from_ms, until_ms, longest_ms)
+    number, begins, ends, nanos = hours.cut(*map(read_only, (cost, start, end)), from_ms, until_ms, longest_ms)
     return pd.DataFrame({"line": rows[number], "start_ms": begins, "end_ms": ends, "nanos": nanos})
 
 
@@ -44,7 +45,7 @@ def divide_cuts(cuts: pd.DataFrame, shares: pd.DataFrame, rule: str) -> pd.DataF
     wholes, offsets = cuts.nanos.to_numpy(np.int64)[cut[begins]], np.append(begins, len(cut))
     high, low = (shares[name].to_numpy(np.int64) for name in ("weight_high", "weight"))
     divided = cuts.iloc[cut][["line", "start_ms", "end_ms"]].reset_index(drop=True)
-    divided = divided.assign(nanos=divide_groups(wholes, offsets, high, low))
+    divided = divided.assign(nanos=divide_groups(*map(read_only, (wholes, offsets, high, low))))
     divided = divided.assign(**{name: shares[name].astype("object").to_numpy() for name in PARTS[-3:]})
     whole = cuts.iloc[left].assign(node_key=None, cluster=BILL_CLUSTER, rule=rule)
     both = pd.concat([divided, whole.astype(dict.fromkeys(PARTS[-3:], "object"))])

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 
 from allocation import wide
-from allocation.compiled import kernel
+from allocation.compiled import kernel, read_only
 from allocation.counters import holes, increases
 from allocation.findings import Code, Finding, Severity
 from allocation.shares import divide_groups
@@ -93,7 +93,7 @@ def model_shares(holders: pd.DataFrame, pods: pa.Table, served: Served) -> Share
     kept = models[(models.most > 0) & models.period.isin(named) & ~models.period.isin(lacking.period)]
     kept = kept.sort_values(["period", "model"], ignore_index=True)
     parts = told.merge(kept[["period", "model"]].assign(share=np.arange(len(kept))), on=["period", "model"])
-    high, low = _weigh(parts.share.to_numpy(), parts.grown.to_numpy(np.int64), parts.ppm.to_numpy(np.int64), len(kept))
+    high, low = _weigh(*(read_only(parts[name].to_numpy(np.int64)) for name in ("share", "grown", "ppm")), len(kept))
     return Shares(mine[kept.period.to_numpy()], kept.model.to_numpy(object), kept.server.to_numpy(object), high, low, findings)
 
 
@@ -201,7 +201,7 @@ def divide(holder: Int64, nanos: Int64, shares: Shares) -> Divided:
     share = first[holder][row] + np.arange(len(row)) - offsets[row]
     share = np.where(count[holder][row] > 0, share, -1)
     high, low = np.append(shares.high, [0])[share], np.append(shares.low, [1])[share]
-    money = np.stack([divide_groups(np.ascontiguousarray(nanos[:, c]), offsets, high, low) for c in range(3)], axis=1)
+    money = np.stack([divide_groups(*map(read_only, (nanos[:, c], offsets, high, low))) for c in range(3)], axis=1)
     weight = wide.to_float(high, low)
     part = weight / np.add.reduceat(weight, offsets[:-1])[row] if len(row) else weight
     return Divided(row, share, money, part)

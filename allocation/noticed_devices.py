@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 
 from allocation import instant
+from allocation.compiled import read_only
 from allocation.figures import LARGEST, SMALLEST, unheld
 from allocation.findings import Code, Finding, Severity
 from allocation.times import HOUR_MS
@@ -33,8 +34,9 @@ def _without_pods(view: View) -> list[Finding]:
     guess = devices["size"].fillna(0).to_numpy() // RESERVE_SHARE
     threshold = IN_USE_BYTES + np.where(includes, np.where(reserve > 0, reserve, guess), 0).astype(np.int64)
     threshold = np.where(devices.partitioned, instant.ABSENT, threshold)
+    machine = read_only(devices.machine.to_numpy(np.int64))
     found = unheld(
-        view.held.runs, view.stretches, topology.role, topology.series_offsets, devices.machine.to_numpy(np.int64), threshold,
+        view.held.runs, view.stretches, topology.role, topology.series_offsets, machine, threshold,
         view.policy.max_gap_ms, view.windows,
     )  # fmt: skip
     return [

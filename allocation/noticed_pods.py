@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from allocation import instant
+from allocation.compiled import read_only
 from allocation.figures import above_limit
 from allocation.findings import Code, Finding
 from allocation.lives import POD_KEY, names_reservation
@@ -38,7 +39,7 @@ def _seconds(ms: "pd.Series[int]") -> "pd.Series[str]":
 
 def _within(view: View, rows: pd.DataFrame) -> Int64:
     """How much of each row's ``[start_ms, end_ms)`` lies in its machine's frames."""
-    return np.asarray(times_within(view.windows, rows[["machine", "start_ms", "end_ms"]].to_numpy(np.int64)))
+    return np.asarray(times_within(view.windows, read_only(rows[["machine", "start_ms", "end_ms"]].to_numpy(np.int64))))
 
 
 def _lost(view: View) -> list[Finding]:
@@ -74,10 +75,9 @@ def _more_devices(view: View) -> list[Finding]:
     pods = pods[pods.holder.isin(holders.index[most > limit])]
     if pods.empty:
         return []
-    found = above_limit(
-        _device_events(view, pods), np.ceil(limit).fillna(len(view.devices)).to_numpy(np.int64),
-        holders.machine.to_numpy(np.int64), len(view.devices), view.windows,
-    )  # fmt: skip
+    most_asked = np.ceil(limit).fillna(len(view.devices)).to_numpy(np.int64)
+    events, limits, machine = map(read_only, (_device_events(view, pods), most_asked, holders.machine.to_numpy(np.int64)))
+    found = above_limit(events, limits, machine, len(view.devices), view.windows)
     rows = holders.assign(ms=found[:, 0], most=found[:, 1], limit=limit)
     rows = rows[rows.ms > view.policy.max_hold_ms]
     evidence = "holds up to " + _texts(rows.most, str) + " devices at once for " + _seconds(rows.ms)

@@ -5,14 +5,16 @@ belongs the look-up, all holders at once. Here does not belong reading the file 
 """
 
 import fnmatch
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from allocation.owner_rules import distinct
+from allocation.coded import Coded, combined, numbered
 
 Int64 = npt.NDArray[np.int64]
 Texts = npt.NDArray[np.object_]
@@ -38,51 +40,42 @@ class OwnerMapping:
     digest: str
     """A hash of all of the above."""
 
-    def find(self, field: str, said: Mapping[str, Texts], start_ms: Int64) -> Int64:
+    def find(self, field: str, said: Mapping[str, Coded], start_ms: Int64) -> Int64:
         """The place of each holder's row for that field, -1 for none.
 
         Args:
             field: one of ``names``.
-            said: the holders' value of each key (None for none).
+            said: the holders' value of each key.
             start_ms: the start of each holder's charge period.
         """
         named = np.flatnonzero(self.names[field] != "")
-        cells = {key: texts[named] for key, texts in self.keys.items()}
-        kept = [key for key, texts in cells.items() if (texts != "").any()]
-        codes, values = _numbered({key: said[key] for key in kept}, len(start_ms))
+        cells = {key: texts[named] for key, texts in self.keys.items() if (texts[named] != "").any()}
         dated = bool(((self.from_ms != ALWAYS[0]) | (self.until_ms != ALWAYS[1])).any())
-        holders = pd.DataFrame(codes).assign(start_ms=start_ms if dated else 0)
-        number = holders.groupby(list(holders.columns), sort=False).ngroup().to_numpy(np.int64)
-        holders = holders.drop_duplicates(ignore_index=True)
+        number, first = _distinct([said[key] for key in cells], start_ms if dated else np.zeros(len(start_ms), np.int64))
+        holders = pd.DataFrame({key: said[key].codes[first] for key in cells}).assign(start_ms=start_ms[first])
         pattern = np.zeros(len(named), np.bool_)
-        for key in kept:
-            pattern |= pd.Series(cells[key]).str.contains(_GLOB).to_numpy(np.bool_)
-        best = np.full(len(holders), len(self.rows), np.int64)
-        wanted = _wanted({key: cells[key] for key in kept}, values, (named, self.from_ms[named], self.until_ms[named]))
-        _exact(wanted[~pattern], kept, holders, best)
-        globs = {key: cells[key][pattern] for key in kept}
-        _globs(wanted[pattern], globs, values, holders, best)
+        for texts in cells.values():
+            pattern |= pd.Series(texts).str.contains(_GLOB).to_numpy(np.bool_)
+        best = np.full(len(first), len(self.rows), np.int64)
+        wanted = pd.DataFrame({"row": named, "from_ms": self.from_ms[named], "until_ms": self.until_ms[named]})
+        exact = wanted[~pattern].assign(**{key: _codes(texts[~pattern], said[key]) for key, texts in cells.items()})
+        _exact(exact, list(cells), holders, best)
+        if pattern.any():
+            _globs(wanted[pattern], {key: texts[pattern] for key, texts in cells.items()}, said, holders, best)
         place: Int64 = np.where(best == len(self.rows), -1, best)[number]
         return place
 
 
-def _numbered(said: Mapping[str, Texts], count: int) -> tuple[dict[str, Int64], dict[str, pd.Index]]:
-    """Each key's values as numbers (-1 for none), and the sorted distinct values."""
-    codes: dict[str, Int64] = {"": np.zeros(count, np.int64)}
-    values = {}
-    for key, texts in said.items():
-        codes[key], known = distinct(texts)
-        values[key] = pd.Index(known, dtype=object)
-    return codes, values
+def _distinct(keys: Sequence[Coded], start_ms: Int64) -> tuple[Int64, Int64]:
+    """The number of each distinct row of keys and start, and the first row of each number."""
+    start, starts = pd.factorize(start_ms)
+    return numbered(combined([(start.astype(np.int64), len(starts)), *((key.codes, len(key.values)) for key in keys)]))
 
 
-def _wanted(cells: Mapping[str, Texts], values: Mapping[str, pd.Index], rows: tuple[Int64, Int64, Int64]) -> pd.DataFrame:
-    """The rows with each cell as the number that a holder must have: -2 for any, -3 for a value that no holder has."""
-    frame = pd.DataFrame({"row": rows[0], "from_ms": rows[1], "until_ms": rows[2]})
-    for key, texts in cells.items():
-        code = values[key].get_indexer(pd.Index(texts, dtype=object)).astype(np.int64)
-        frame[key] = np.where(texts == "", -2, np.where(code < 0, -3, code))
-    return frame
+def _codes(cells: Texts, said: Coded) -> Int64:
+    """Each cell as the number that a holder must have: -2 for any, -3 for a value that no holder has."""
+    codes = said.numbers_of(pa.array(cells, pa.string()))
+    return np.where(codes < 0, codes - 1, codes)
 
 
 def _exact(wanted: pd.DataFrame, keys: list[str], holders: pd.DataFrame, best: Int64) -> None:
@@ -103,10 +96,16 @@ def _exact(wanted: pd.DataFrame, keys: list[str], holders: pd.DataFrame, best: I
 
 
 def _globs(
-    wanted: pd.DataFrame, cells: Mapping[str, Texts], values: Mapping[str, pd.Index], holders: pd.DataFrame, best: Int64
+    wanted: pd.DataFrame, cells: Mapping[str, Texts], said: Mapping[str, Coded], holders: pd.DataFrame, best: Int64
 ) -> None:
     """The same for rows with globs, one row after the other; what a glob fits is looked up once a key and glob."""
-    codes = {key: holders[key].to_numpy() for key in cells}
+    values, codes = {}, {}
+    for key in cells:
+        order = pc.sort_indices(said[key].values)
+        values[key] = pd.Index(said[key].values.take(order).to_numpy(zero_copy_only=False), dtype=object)
+        rank = np.full(len(order) + 1, -1, np.int64)
+        rank[order.to_numpy()] = np.arange(len(order))
+        codes[key] = rank[holders[key].to_numpy()]
     starts = holders.start_ms.to_numpy()
     fitting: dict[tuple[str, str], Bools | tuple[int, int]] = {}
     for at, (row, begins, ends) in enumerate(zip(wanted.row, wanted.from_ms, wanted.until_ms, strict=True)):

@@ -11,10 +11,14 @@ from string import Formatter
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
-Texts = npt.NDArray[np.object_]
+from allocation.coded import Coded, always, coded, combined, numbered
+
 Bools = npt.NDArray[np.bool_]
+Ask = Callable[[str], Coded]
+"""What a source says of each holder."""
 _GROUP = re.compile(r"\{\w+\}")
 
 
@@ -82,7 +86,7 @@ def _owner_of(group: str, compiled: Mapping[str, re.Pattern[str]], where: str) -
     raise ValueError(f"{where}: no expression has a group {group!r}; named groups: {', '.join(known) or 'none'}")
 
 
-def matching(rule: Rule, said: Callable[[str], Texts], start_ms: npt.NDArray[np.int64]) -> Bools:
+def matching(rule: Rule, said: Ask, start_ms: npt.NDArray[np.int64]) -> Bools:
     """Which holders the rule speaks of."""
     hit = np.ones(len(start_ms), np.bool_)
     if rule.from_ms is not None:
@@ -92,44 +96,46 @@ def matching(rule: Rule, said: Callable[[str], Texts], start_ms: npt.NDArray[np.
     for source, pattern in rule.match.items():
         hit &= glob(pattern, said(source))
     for source, text in rule.match_regex.items():
-        codes, values = distinct(said(source))
-        hit &= _of_distinct(values.map(re.compile(text).search).notna().to_numpy(np.bool_), codes)
+        hit &= said(source).tested(re.compile(text).search)
     return hit
 
 
-def glob(pattern: str, said: Texts) -> Bools:
+def glob(pattern: str, said: Coded) -> Bools:
     """Which values the whole of a glob fits; none that is not there."""
-    codes, values = distinct(said)
-    return _of_distinct(values.str.match(fnmatch.translate(pattern)).to_numpy(np.bool_), codes)
+    start = pattern.removesuffix("*")
+    if any(c in start for c in "*?["):
+        return said.tested(re.compile(fnmatch.translate(pattern)).match)
+    fits = pc.equal(said.values, pattern) if start == pattern else pc.starts_with(said.values, start)
+    return said.fits(fits.to_numpy(zero_copy_only=False))
 
 
-def named(rule: Rule, name: str, said: Callable[[str], Texts]) -> Texts:
-    """The field's name for each holder: None where a group took no part, or where the result is empty."""
-    template = rule.names[name]
-    count = len(said("namespace"))
+def named(rule: Rule, name: str, said: Ask, hit: Bools) -> Coded:
+    """The field's name for each holder of ``hit``: none where a group took no part, or where the result is empty."""
     if not rule.match_regex:
-        return np.full(count, template or None, object)
+        told = always(rule.names[name], len(hit))
+        return told._replace(codes=np.where(hit, told.codes, -1))
+    rows = np.flatnonzero(hit)
     compiled = {source: re.compile(text) for source, text in rule.match_regex.items()}
-    result = pd.Series(np.full(count, "", object))
-    for literal, group in _pieces(name, template):
-        result = result + literal
+    pieces = _pieces(name, rule.names[name])
+    groups = {group: _owner_of(group, compiled, name) for _, group in pieces if group is not None}
+    asked = {source: said(source) for source in groups.values()}
+    number, first = numbered(combined([(0 * rows, 1), *((a.codes[rows], len(a.values)) for a in asked.values())]))
+    texts = {source: a.at(rows[first]).texts().tolist() for source, a in asked.items()}
+    parts: list[pa.Array | str] = []
+    for literal, group in pieces:
+        parts.append(literal)
         if group is not None:
-            source = _owner_of(group, compiled, name)
-            codes, values = distinct(said(source))
-            key = int(group) if group not in compiled[source].groupindex else group
-            told = values.map(compiled[source].search).map(lambda found, key=key: found[key] if found else None)
-            result = result + pd.Series(np.append(told.to_numpy(object), [None])[codes], dtype=object)
-    texts: Texts = result.to_numpy(object)
-    texts[np.asarray(pd.isna(texts) | (texts == ""))] = None
-    return texts
+            pattern = compiled[groups[group]]
+            key = group if group in pattern.groupindex else int(group)
+            parts.append(pa.array([_group(pattern, text, key) for text in texts[groups[group]]], pa.string()))
+    joined = pc.binary_join_element_wise(*parts, pa.array([""] * len(first), pa.string()), "")
+    told = coded(joined)
+    codes = np.full(len(hit), -1, np.int64)
+    codes[rows] = told.codes[number]
+    return told._replace(codes=codes)
 
 
-def distinct(said: Texts) -> tuple[npt.NDArray[np.int64], "pd.Series[str]"]:
-    """The number of each value, -1 where there is none, and the distinct values in order."""
-    codes, values = pd.factorize(said, sort=True)
-    return codes.astype(np.int64), pd.Series(values, dtype=object)
-
-
-def _of_distinct(hit: Bools, codes: npt.NDArray[np.int64]) -> Bools:
-    fits: Bools = np.append(hit, [False])[codes]
-    return fits
+def _group(pattern: re.Pattern[str], text: str | None, key: str | int) -> str | None:
+    """What a group of an expression caught in a text; None where it took no part."""
+    found = None if text is None else pattern.search(text)
+    return None if found is None else found[key]

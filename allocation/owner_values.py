@@ -5,19 +5,17 @@ Here belongs the look-up, all holders at once. Here do not belong which source c
 """
 
 import re
-from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from allocation.lookup import rows_before
-from allocation.times import milliseconds
+from allocation.coded import Coded, coded, nothing, united
+from allocation.pod_places import KEY, pod_places
+from allocation.text_maps import TextMaps
 
 Int64 = npt.NDArray[np.int64]
-Texts = npt.NDArray[np.object_]
 
 _OF_ROW = ("namespace", "pod", "node", "cluster")
 _OF_POD = {"workload": "workload_name", "workload_kind": "workload_kind"}
@@ -26,7 +24,6 @@ PLAIN_SOURCES = (*_OF_ROW, *_OF_POD)
 """Sources that are a word."""
 KEYED_SOURCES = tuple(_MAPS)
 """Sources that are written ``label:KEY``."""
-_NAME = ["namespace", "pod"]
 
 
 def label_spellings(key: str) -> tuple[str, ...]:
@@ -40,88 +37,50 @@ def label_spellings(key: str) -> tuple[str, ...]:
     return (plain,) if plain == snake else (plain, snake)
 
 
-def describe(holders: pd.DataFrame, pods: pa.Table) -> pd.DataFrame:
-    """What the inventory knows of each holder : the row of ``pods`` in ``place``, -1 for none.
-
-    A pod has a row for each version of its labels. A holder gets the one that was last seen before its period ended (before
-    the first: the first). A holder without a uid, or one whose uid the inventory does not have, is the pod of that name that
-    came last before then.
-
-    Args:
-        holders: ``namespace``, ``pod``, ``pod_uid`` (empty where unknown), ``end_ms``; any index.
-        pods: table ``pods``, one row a pod and version of its labels.
-    """
-    known = pods.select(["namespace", "pod", "pod_uid"]).to_pandas().assign(place=np.arange(len(pods)))
-    seen = milliseconds(pods["seen_from"])
-    version = milliseconds(pods["labels_from"])
-    uid = holders.pod_uid.to_numpy() == ""
-    place = _last_before(holders, known.assign(from_ms=version), [*_NAME, "pod_uid"])
-    named = known.assign(from_ms=np.maximum(version, seen))
-    loose = np.where(uid, _last_before(holders, named, _NAME), _last_before(holders, named[named.pod_uid == ""], _NAME))
-    return holders.assign(place=np.where(place < 0, loose, place))
-
-
-def _last_before(holders: pd.DataFrame, known: pd.DataFrame, keys: Sequence[str]) -> Int64:
-    """The ``place`` of the last row of the same keys with ``from_ms`` before ``end_ms``, else of the first; -1 for none."""
-    if not len(known) or not len(holders):
-        return np.full(len(holders), -1, np.int64)
-    both = pd.concat([known[list(keys)], holders[list(keys)]], ignore_index=True)
-    group = both.groupby(list(keys), sort=False).ngroup().to_numpy()
-    order = np.lexsort((known.place.to_numpy(), known.from_ms.to_numpy(), group[: len(known)]))
-    of_known, begins = group[: len(known)][order], known.from_ms.to_numpy()[order]
-    mine, end = group[len(known) :], holders.end_ms.to_numpy(np.int64)
-    first = np.searchsorted(of_known, mine)
-    until = np.searchsorted(of_known, mine, side="right")
-    at = np.clip(rows_before(of_known, begins, mine, end) - 1, first, None)
-    found = known.place.to_numpy()[order][np.minimum(at, len(order) - 1)]
-    return np.where(until > first, found, -1).astype(np.int64)
-
-
 class Said:
     """What each source says of each of the holders, looked up once a source.
 
     Args:
-        holders: as ``describe`` returned them, with ``node`` and ``cluster`` where these are known.
-        pods: table ``pods``.
+        holders: ``namespace``, ``pod``, ``pod_uid`` (empty where unknown), ``end_ms``; ``node`` and ``cluster``, where these are
+            known.
+        pods: table ``pods``, one row a pod and version of its labels.
     """
 
     def __init__(self, holders: pd.DataFrame, pods: pa.Table) -> None:
         self._holders, self._pods = holders, pods
-        self._known: dict[str, Texts] = {}
+        self._known: dict[str, Coded] = {}
+        self._maps: dict[str, TextMaps] = {}
+        self.place: Int64 = pod_places([self(name) for name in KEY[:2]], holders, pods)
+        """Each holder's row of ``pods``, -1 for none."""
+        there = np.zeros(len(pods) + 1, np.bool_)
+        there[self.place] = True
+        self._asked = np.flatnonzero(there[:-1])
+        self._of_asked = np.append(np.cumsum(there[:-1]) - 1, [-1])[self.place]
 
-    def __call__(self, source: str) -> Texts:
-        """One text a holder, None where the source says nothing or nothing but an empty text."""
+    def __len__(self) -> int:
+        return len(self._holders)
+
+    def __call__(self, source: str) -> Coded:
+        """One text a holder; none where the source says nothing or nothing but an empty text."""
         if source not in self._known:
-            said = self._look_up(source)
-            said[said == ""] = None
-            self._known[source] = said
+            self._known[source] = self._look_up(source)
         return self._known[source]
 
-    def _look_up(self, source: str) -> Texts:
+    def _look_up(self, source: str) -> Coded:
         if source in _OF_ROW:
-            none = np.full(len(self._holders), None, object)
-            return self._holders[source].to_numpy(object, copy=True) if source in self._holders else none
+            return coded(self._holders[source]) if source in self._holders else nothing(len(self))
         if source in _OF_POD:
-            return self._of_holders(_texts(self._pods[_OF_POD[source]]))
+            return coded(self._of_pods(_OF_POD[source])).at(self._of_asked)
         kind, _, key = source.partition(":")
-        if not len(self._pods):
-            return np.full(len(self._holders), None, object)
-        column = self._pods[_MAPS[kind]].combine_chunks()
-        told = [_texts(pc.map_lookup(column, pa.scalar(spelling), "first")) for spelling in label_spellings(key)]
-        found = told[0]
-        for other in told[1:]:
-            found = np.where(_empty(found), other, found)
-        return self._of_holders(found)
+        if kind not in self._maps:
+            self._maps[kind] = TextMaps(self._of_pods(_MAPS[kind]))
+        told = [self._maps[kind].of(spelling) for spelling in label_spellings(key)]
+        found = united(told, np.where(told[0].codes < 0, 1, 0)) if len(told) > 1 else told[0]
+        return found.at(self._of_asked)
 
-    def _of_holders(self, of_pods: Texts) -> Texts:
-        """The pods' values for the holders that have a pod."""
-        told: Texts = np.append(of_pods, [None])[self._holders.place.to_numpy()]
-        return told
-
-
-def _texts(column: pa.Array | pa.ChunkedArray) -> Texts:
-    return np.array([*column.to_pylist(), None], dtype=object)[:-1]
-
-
-def _empty(said: Texts) -> npt.NDArray[np.bool_]:
-    return np.asarray(pd.isna(said) | (said == ""), np.bool_)
+    def _of_pods(self, column: str) -> pa.Array:
+        """What the pods say that are some holder's."""
+        values = self._pods[column]
+        if len(self._asked) < len(values):
+            values = values.take(pa.array(self._asked))
+        return pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)

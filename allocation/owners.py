@@ -15,15 +15,18 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
+from allocation.coded import Coded, always, coded, united
 from allocation.model_split import ModelSplit
 from allocation.owner_mapping import OwnerMapping
 from allocation.owner_rules import Rule, matching, named
-from allocation.owner_values import Said, describe
+from allocation.owner_values import Said
 
-Texts = npt.NDArray[np.object_]
+Int64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 FIELDS = ("team", "model", "cost_center")
 UNOWNED = "unowned"
-Found = Mapping[str, tuple[Texts, Texts]]
+WORKLOAD = "workload"
+Found = Mapping[str, tuple[Coded, Coded]]
 """Of fields: the names, and what decided them."""
 MAPPING = "mapping"
 """The source that is the mapping from finance."""
@@ -72,55 +75,71 @@ def assign(rows: pd.DataFrame, pods: pa.Table, owners: Owners) -> pd.DataFrame:
         null for none) and one ``FIELD_by`` that tells what decided: ``rules[0]``, ``label:team``, ``mapping row 1``,
         ``fallback`` (nothing did: `unowned`), ``buckets.idle``, empty for a null.
     """
-    rows = describe(rows.reset_index(drop=True), pods)
-    workload = (rows.bucket == "workload").to_numpy()
-    said = Said(rows, pods)
-    found: dict[str, tuple[Texts, Texts]] = {}
+    said, start_ms = Said(rows, pods), rows["start_ms"].to_numpy(np.int64)
+    buckets = {bucket: (rows["bucket"] == bucket).to_numpy(np.bool_) for bucket in (WORKLOAD, *owners.buckets)}
+    found: dict[str, tuple[Coded, Coded]] = {}
     for name in sorted(FIELDS, key=lambda name: MAPPING in owners.sources.get(name, ())):
-        found[name] = _decide(name, rows, workload, said, owners, found)
+        found[name] = _decide(name, buckets, said, start_ms, owners, found)
+    told = {"place": pd.Series(said.place)}
     for name in FIELDS:
-        for column, texts in zip((name, f"{name}_by"), found[name], strict=True):
-            rows[column] = pd.Series(texts, rows.index, dtype=object)
-    return rows
+        names, by = found[name]
+        told |= {name: pd.Series(names.texts(), dtype=object), f"{name}_by": pd.Series(by.texts(""), dtype=object)}
+    return pd.concat([rows.reset_index(drop=True), pd.DataFrame(told)], axis=1)
 
 
 def _decide(
-    name: str,
-    rows: pd.DataFrame,
-    workload: npt.NDArray[np.bool_],
-    said: Said,
-    owners: Owners,
-    found: Found,
-) -> tuple[Texts, Texts]:
+    name: str, buckets: Mapping[str, Bools], said: Said, start_ms: Int64, owners: Owners, found: Found
+) -> tuple[Coded, Coded]:
     """One field of all holders, and what decided it; ``found`` are the fields that the mapping may have as keys."""
-    names, by = np.full(len(rows), None, object), np.full(len(rows), "", object)
-    start_ms = rows.start_ms.to_numpy(np.int64)
-
-    def take(told: Texts, decided: Texts | str) -> None:
-        new = workload & np.asarray(pd.isna(names) & ~pd.isna(told), np.bool_)
-        names[new] = told[new]
-        by[new] = decided if isinstance(decided, str) else decided[new]
-
+    told = _Told(buckets[WORKLOAD])
     rules = [(number, rule) for number, rule in enumerate(owners.rules) if name in rule.names]
     for number, rule in rules:
-        told = named(rule, name, said)
-        told[~matching(rule, said, start_ms)] = None
-        take(told, f"rules[{number}]")
+        told.take(named(rule, name, said, matching(rule, said, start_ms)), f"rules[{number}]")
     for source in owners.sources.get(name, ()):
         if source == MAPPING and owners.mapping is not None:
-            take(*_mapped(name, owners.mapping, said, found, start_ms))
+            told.take(*_mapped(name, owners.mapping, said, found, start_ms))
         else:
-            take(said(source), source)
+            told.take(said(source), source)
     if rules or owners.sources.get(name):
-        take(np.full(len(rows), UNOWNED, object), FALLBACK)
+        told.take(always(UNOWNED, len(start_ms)), FALLBACK)
     for bucket, stand_in in owners.buckets.items():
-        mine = (rows.bucket == bucket).to_numpy()
-        names[mine], by[mine] = stand_in.get(name), f"buckets.{bucket}" if stand_in.get(name) else ""
-    return names, by
+        told.put(buckets[bucket], stand_in.get(name), f"buckets.{bucket}")
+    return told.names(), told.by()
 
 
-def _mapped(name: str, mapping: OwnerMapping, said: Said, found: Found, start_ms: npt.NDArray[np.int64]) -> tuple[Texts, Texts]:
+class _Told:
+    """Names as they are found one after the other, the first for each holder of a workload."""
+
+    def __init__(self, workload: Bools) -> None:
+        self._open = workload.copy()
+        self._taken = np.full(len(workload), -1, np.int64)
+        self._names, self._by = list[Coded](), list[Coded]()
+
+    def take(self, names: Coded, by: Coded | str) -> None:
+        """Names for those who have none yet, and what decided them."""
+        self._put(self._open & (names.codes >= 0), names, by)
+
+    def put(self, rows: Bools, name: str | None, by: str) -> None:
+        """One name for all of some rows, whatever they had."""
+        self._put(rows, always(name, len(rows)), by if name else "")
+
+    def _put(self, rows: Bools, names: Coded, by: Coded | str) -> None:
+        self._open &= ~rows
+        self._taken[rows] = len(self._names)
+        self._names.append(names)
+        self._by.append(always(by, len(rows)) if isinstance(by, str) else by)
+
+    def names(self) -> Coded:
+        """The name of each holder."""
+        return united(self._names, self._taken)
+
+    def by(self) -> Coded:
+        """What decided it; none where nobody is named."""
+        return united(self._by, self._taken)
+
+
+def _mapped(name: str, mapping: OwnerMapping, said: Said, found: Found, start_ms: Int64) -> tuple[Coded, Coded]:
     """What the mapping says of a field, and by which of its rows."""
     place = mapping.find(name, {key: found[key][0] if key in found else said(key) for key in mapping.keys}, start_ms)
-    told = np.append(mapping.names[name], [None])[place]
-    return told, np.char.add("mapping row ", np.append(mapping.rows, [0])[place].astype(str)).astype(object)
+    rows = pd.Series(mapping.rows).astype(str)
+    return coded(pa.array(mapping.names[name], pa.string())).at(place), coded("mapping row " + rows).at(place)

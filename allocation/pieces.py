@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from allocation.compiled import kernel
+from allocation.compiled import kernel, read_only
 from allocation.intervals import NEVER
 
 Int64 = npt.NDArray[np.int64]
@@ -104,9 +104,14 @@ def _cut(pieces: pd.DataFrame, ts: Int64, start: "pd.Series[int]", end: "pd.Seri
     return pieces[pieces.lo < pieces.hi]
 
 
-@kernel
 def first_at(ts: Int64, lo: Int64, hi: Int64, t: Int64) -> Int64:
     """For each piece the first of its samples at or after its t."""
+    first: Int64 = _first_at(*map(read_only, (ts, lo, hi, t)))
+    return first
+
+
+@kernel
+def _first_at(ts: Int64, lo: Int64, hi: Int64, t: Int64) -> Int64:
     found = np.empty(len(lo), np.int64)
     for k in range(len(lo)):
         found[k] = lo[k] + np.searchsorted(ts[lo[k] : hi[k]], t[k], side="left")

@@ -9,32 +9,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from allocation import wide
+from allocation import quotients, wide
 from allocation.compiled import inner, kernel
 
 Int64 = npt.NDArray[np.int64]
 Float64 = npt.NDArray[np.float64]
-NARROW = 1 << 61
-MANY = 8
-"""Where more units than these are left, the largest remainders are found by a heap."""
-
-
-@inner
-def _scale_narrow(c: int, w: int, total: int) -> tuple[int, int]:
-    """``divmod(c * w, total)`` for w <= total < 2**61, bit by bit in one word."""
-    q, r = 0, 0
-    for bit in range(62, -1, -1):
-        one = (c >> bit) & 1
-        if one == 0 and q == 0 and r == 0:
-            continue
-        q += q
-        r += r
-        if one:
-            r += w
-        while r >= total:
-            r -= total
-            q += 1
-    return q, r
+FEW = 40
+"""Units left times parts: up to here each unit looks through all parts for the largest remainder."""
 
 
 class Rests(NamedTuple):
@@ -66,32 +47,45 @@ def divide(whole: int, n: int, high: Int64, low: Int64, rests: Rests, parts: Int
     th, tl = 0, 0
     for i in range(n):
         th, tl = wide.add(th, tl, high[i], low[i])
-        parts[i] = 0
     if th == 0 and tl == 0:
+        for i in range(n):
+            parts[i] = 0
         return False
     size = abs(whole)
-    left = size
-    for i in range(n):
-        rests.high[i] = 0
-        if th == 0 and tl < NARROW and size < wide.SMALL:
-            parts[i], rests.low[i] = wide.scale_small(size, low[i], tl)
-        elif th == 0 and tl < wide.FLOAT_EXACT:
-            parts[i], rests.low[i] = wide.scale_word(size, low[i], tl)
-        elif th == 0 and tl < NARROW:
-            parts[i], rests.low[i] = _scale_narrow(size, low[i], tl)
-        else:
-            c, rest = size >> wide.BITS, size & wide.MASK
-            qh, ql, rests.high[i], rests.low[i] = wide.scale(c, rest, high[i], low[i], th, tl)
-            parts[i] = (qh << wide.BITS) + ql
-        left -= parts[i]
-    if left > MANY:
-        _hand_out_many(left, n, rests, parts)
+    inverse = 1.0 / quotients.to_float(th, tl)
+    if th == 0 and tl < quotients.NARROW:
+        left = _floors(size, n, low, tl, inverse, rests, parts)
+    else:
+        left = size
+        for i in range(n):
+            parts[i], rests.high[i], rests.low[i] = quotients.of_wide(size, high[i], low[i], th, tl, inverse)
+            left -= parts[i]
+    if left * n > FEW:
+        _hand_out_many(left, n, th, inverse, rests, parts)
     else:
         _hand_out(left, n, rests, parts)
     if whole < 0:
         for i in range(n):
             parts[i] = -parts[i]
     return True
+
+
+@inner
+def _floors(size: int, n: int, weight: Int64, total: int, inverse: float, rests: Rests, parts: Int64) -> int:
+    """The floor of each part and its remainder, for a total below 2**61; how many units are left."""
+    each = size // total
+    rest = size - each * total
+    left = size
+    short = total < wide.FLOAT_EXACT or rest < wide.SMALL
+    for i in range(n):
+        if short:
+            part, remainder = quotients.in_one(rest, weight[i], total, inverse)
+        else:
+            part, remainder = quotients.in_halves(rest, weight[i], total, inverse)
+        rests.high[i], rests.low[i] = 0, remainder
+        parts[i] = part + each * weight[i]
+        left -= parts[i]
+    return left
 
 
 @inner
@@ -107,10 +101,37 @@ def _hand_out(left: int, n: int, rests: Rests, parts: Int64) -> None:
 
 
 @inner
-def _hand_out_many(left: int, n: int, rests: Rests, parts: Int64) -> None:
-    """The same where many are left: the order of the remainders is kept as a heap."""
+def _hand_out_many(left: int, n: int, th: int, inverse: float, rests: Rests, parts: Int64) -> None:
+    """The same where many are left: the parts are counted by bins of their remainders, so that only one bin is in question."""
+    exact, bins = th < wide.FLOAT_EXACT, n * inverse
+    for k in range(n):
+        rests.order[k] = 0
     for i in range(n):
-        rests.order[i] = i
+        rests.order[_bin(rests.high[i], rests.low[i], exact, bins, n)] += 1
+    edge = n - 1
+    while rests.order[edge] <= left:
+        left -= rests.order[edge]
+        edge -= 1
+    asked = 0
+    for i in range(n):
+        k = _bin(rests.high[i], rests.low[i], exact, bins, n)
+        parts[i] += k > edge
+        rests.order[asked] = i
+        asked += k == edge
+    if left > 0:
+        _hand_out_heap(left, asked, rests, parts)
+
+
+@inner
+def _bin(high: int, low: int, exact: bool, bins: float, n: int) -> int:
+    """In which of n bins a remainder lies: a larger one never in a lower bin, also where floats do not tell them apart."""
+    size = quotients.to_float(high, low if exact else 0)
+    return min(int(size * bins), n - 1)
+
+
+@inner
+def _hand_out_heap(left: int, n: int, rests: Rests, parts: Int64) -> None:
+    """One more to the ``left`` parts with the largest remainders among the n in ``rests.order``, which is kept as a heap."""
     for i in range(n // 2 - 1, -1, -1):
         _sink(rests, n, i)
     for _ in range(left):
@@ -144,11 +165,18 @@ def _before(rests: Rests, i: int, j: int) -> bool:
 
 @kernel
 def divide_groups(wholes: Int64, offsets: Int64, high: Int64, low: Int64) -> Int64:
-    """Largest remainder in each group: group g divides ``wholes[g]`` over the rows ``offsets[g]:offsets[g+1]``."""
+    """Largest remainder in each group: group g divides ``wholes[g]`` over the rows ``offsets[g]:offsets[g+1]``.
+
+    A group whose weights are all 0 has parts of 0.
+    """
     parts = np.zeros(len(low), np.int64)
+    longest = 0
+    for g in range(len(wholes)):
+        longest = max(longest, offsets[g + 1] - offsets[g])
+    rests = make_rests(longest)
     for g in range(len(wholes)):
         a, b = offsets[g], offsets[g + 1]
-        largest_remainder(wholes[g], high[a:b], low[a:b], parts[a:b])
+        divide(wholes[g], b - a, high[a:b], low[a:b], rests, parts[a:b])
     return parts
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from allocation.compiled import kernel
+from allocation.compiled import kernel, read_only
 from allocation.intervals import Runs
 
 Int64 = npt.NDArray[np.int64]
@@ -94,4 +94,4 @@ def windows_of(periods: pd.DataFrame, machines: int) -> Windows:
     stretch = fresh.cumsum()
     joined = rows.assign(reach=reach).groupby(stretch).agg({"machine": "first", "start_ms": "first", "reach": "last"})
     offsets = np.searchsorted(joined.machine.to_numpy(np.int64), np.arange(machines + 1)).astype(np.int64)
-    return Windows(offsets, joined.start_ms.to_numpy(np.int64), joined.reach.to_numpy(np.int64))
+    return Windows(*map(read_only, (offsets, joined.start_ms.to_numpy(np.int64), joined.reach.to_numpy(np.int64))))

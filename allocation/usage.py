@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from allocation import frame_rows, wide
 from allocation.cards import Terms
+from allocation.compiled import read_only
 from allocation.devices import Shard
 from allocation.findings import Code, Finding, Severity
 from allocation.frame_rows import Output, keep_rows, ordered
@@ -85,7 +86,7 @@ def frames_of(periods: pd.DataFrame, machines: pd.DataFrame, policy: Policy) -> 
     ppb = share[wanted[:, 0]]
     listed = periods["gpu_share_ppb"].to_numpy(np.int64) if "gpu_share_ppb" in periods else np.full(len(ppb), -1)
     ppb = np.where(ppb == FROM_LIST_PRICES, np.where(listed < 0, WHOLE_PPB, listed), np.where(ppb == BY_SKU, 1, ppb))
-    return np.column_stack((wanted, ppb))
+    return read_only(np.column_stack((wanted, ppb)))
 
 
 def _chosen(machines: pd.DataFrame, policy: Policy) -> Int64:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from allocation import instant
+from allocation.compiled import read_only
 from allocation.devices import Shard
 from allocation.figures import COVERED, LARGEST, POSITIVE, SMALLEST, series_figures, sizes_by_series
 from allocation.findings import Code, Finding, Severity
@@ -62,7 +63,7 @@ class View:
         )
         said = sizes_by_series(
             self.held.runs, self.figures, topology.role, topology.includes_reserved, topology.series_offsets,
-            self.series.machine.to_numpy(np.int64), self.windows,
+            read_only(self.series.machine.to_numpy(np.int64)), self.windows,
         )  # fmt: skip
         for k, name in enumerate(("total", "whole", "visible")):
             table[name] = np.where(said[:, k] > 0, said[:, k], np.nan)
@@ -97,7 +98,9 @@ class View:
     def figures(self) -> Int64:
         """Figures of every series within the frames (columns as in ``figures``)."""
         gpu = self.shard.devices.gpu.to_numpy(np.int64)[self._numbers]
-        return np.asarray(series_figures(self.held.runs, self.shard.gpus.machine.to_numpy(np.int64)[gpu], self.windows))
+        return np.asarray(
+            series_figures(self.held.runs, read_only(self.shard.gpus.machine.to_numpy(np.int64)[gpu]), self.windows)
+        )
 
     @cached_property
     def pods(self) -> pd.DataFrame:

@@ -91,12 +91,6 @@ def scale_word(c: int, w: int, total: int) -> tuple[int, int]:
 
 
 @inner
-def scale_small(c: int, w: int, total: int) -> tuple[int, int]:
-    """``divmod(c * w, total)`` for 0 <= w <= total < 2**61 and 0 <= c < 2**50: the estimate by floats is off by less than 2."""
-    return correct(int(float(c) * float(w) / float(total)), c, w, total)
-
-
-@inner
 def scale(ch: int, cl: int, wh: int, wl: int, th: int, tl: int) -> tuple[int, int, int, int]:
     """Quotient and remainder of c * w / t for wide c, w <= t < 2**122, bit by bit."""
     qh, ql, rh, rl = 0, 0, 0, 0

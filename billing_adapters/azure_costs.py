@@ -86,16 +86,16 @@ def _list(batch: RowBatch, known: Mapping[str, pa.Array]) -> Cost:
     if not told.null_count:
         return money(batch, told, LIST_COST)
     given = money(batch, pc.coalesce(told, "0"), LIST_COST)
-    made = _product(batch, known, LIST_PRICE, pc.is_null(told))
+    made = _product(batch, known, LIST_PRICE, pc.and_(pc.is_null(told), pc.is_null(known["scope_rule"])))
     chosen = pc.is_valid(told)
     return Cost(pc.if_else(chosen, given.nanos, made.nanos), pc.if_else(chosen, given.residue, made.residue))
 
 
 def _product(batch: RowBatch, known: Mapping[str, pa.Array], column: str, needed: pa.Array) -> Cost:
-    """Price times quantity. Usage must have both; other lines without them have no price, which is 0."""
+    """Price times quantity. Usage that needs it must have both; other lines without them have no price, which is 0."""
     price, quantity = batch.text(column), batch.text(QUANTITY)
     told = pc.and_(pc.is_valid(price), pc.is_valid(quantity))
-    made = pc.or_(told, known[IS_USAGE])
+    made = pc.or_(told, pc.and_(known[IS_USAGE], needed))
     _ensure_currency(batch, column, pc.and_(made, needed))
     try:
         return Cost(*products_to_nanos(pc.if_else(made, quantity, "0"), pc.if_else(made, price, "0")))

@@ -50,7 +50,7 @@ class Dates:
     def _periods(self, few: RowBatch) -> dict[str, pa.Array]:
         if not pa.types.is_temporal(few.columns[DATE.lower()].type):
             self._ensure_one_way(few)
-            self._ensure_order(few)
+        self._ensure_order(few)
         days = _read(few, self._order).times(DATE)
         midnight = pc.floor_temporal(days, unit="day")
         if not pc.all(pc.equal(days, midnight)).as_py():
@@ -79,9 +79,7 @@ class Dates:
             raise few.error(index, problem, "One export writes its dates in one way: have it delivered again.")
 
     def _ensure_order(self, few: RowBatch) -> None:
-        """Refuses a date that only the other order makes a date of its billing period."""
-        if not self._slashed:
-            return
+        """Refuses a date that only the other order makes a date of its billing period, or a period that only it makes one."""
         other = _OTHER[self._order]
         wrong = pc.and_(pc.invert(_fits(few, self._order)), _fits(few, other))
         impossible = pc.and_(pc.is_null(_day(few, DATE, self._order)), pc.is_valid(_day(few, DATE, other)))

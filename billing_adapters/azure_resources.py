@@ -21,6 +21,7 @@ _SET = r"^(?P<group>/subscriptions/.*/microsoft\.compute/)virtualmachinescaleset
 _INSTANCE = r"^(?P<set>.*)_(?P<rest>[0-9]+|[0-9a-f]{8})$"
 """Split at the last ``_``: a set's name may have some."""
 _FLEXIBLE_LENGTH = 8
+"""Of the end of a machine's name in a flexible set; the numbers of a uniform set are far shorter."""
 _COMPUTER = r"^(?P<set>.+)(?P<rest>[0-9a-z]{6})$"
 _ZERO_ID = r"^[0-]+$"
 _BASE = 36
@@ -67,7 +68,7 @@ def machine_keys(resources: pa.Array, names: pa.Array) -> pa.Array:
     own, group = (pc.struct_field(parts, name).take(encoded.indices) for name in ("set", "group"))
     names = pc.utf8_lower(names)
     rest = _behind(names, own, _INSTANCE)
-    flexible = sure(pc.and_(pc.equal(pc.utf8_length(rest), _FLEXIBLE_LENGTH), pc.match_substring_regex(rest, "[a-f]")))
+    flexible = sure(pc.equal(pc.utf8_length(rest), _FLEXIBLE_LENGTH))
     found = pc.binary_join_element_wise(keys, "virtualmachines", rest, "/")
     if pc.any(flexible).as_py():
         by_name = pc.binary_join_element_wise(group, "virtualmachines/", names, "")

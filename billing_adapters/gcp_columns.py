@@ -28,12 +28,11 @@ IDENTITY = (RESOURCE_NAME, GLOBAL_NAME, "project.id", "location.zone", "service.
 
 _MANDATORY = (
     "billing_account_id", COST, "cost_type", "currency", MONTH, "project.id", "service.id", "sku.description", "sku.id",
-    "usage.unit", END, START,
+    "usage.unit", END, START, CREDITS,
 )  # fmt: skip
 _PRICED = ("usage.amount_in_pricing_units",)
-HASHED = tuple(
-    sorted({*_MANDATORY, *ACCOUNTING, *PLACING, *RULING, *IDENTITY, *_PRICED, AMOUNT, LIST, *CONTRACTED, "export_time"})
-)
+_ROW = {*_MANDATORY, *ACCOUNTING, *PLACING, *RULING, *IDENTITY, *_PRICED, AMOUNT, LIST, *CONTRACTED, "export_time"}
+HASHED = tuple(sorted(_ROW - {CREDITS}))
 """The columns whose content makes the id of a line: the export has none of its own."""
 WANTED = (*HASHED, CREDITS, SYSTEM_LABELS)
 

@@ -28,7 +28,7 @@ CREDIT = pa.struct([("amount", AMOUNT), ("full_name", pa.string()), ("id", pa.st
 LABEL = pa.struct([("key", pa.string()), ("value", pa.string())])
 _LISTS: Mapping[str, pa.DataType] = {CREDITS: pa.list_(CREDIT), SYSTEM_LABELS: pa.list_(LABEL)}
 _AMOUNTS = ("cost", "cost_at_list", "cost_at_effective_price_default", "cost_at_effective_price", "usage.amount")
-_LEFT_OUT = ("project.id", "usage.unit", RESOURCE_NAME)
+_LEFT_OUT = ("project.id", "usage.unit", RESOURCE_NAME, CREDITS)
 """Columns that may be null in all rows of a file, and are then not in its JSON."""
 _EMPTY = r"^\s*(\[\s*\])?\s*$"
 _PYTHON_WORDS = {"None": "null", "True": "true", "False": "false"}
@@ -89,14 +89,22 @@ def _refuse_standard(batch: RowBatch) -> None:
 
 def _with_lists(batch: RowBatch) -> RowBatch:
     """The same rows with lists that stood as texts as lists of records, and amounts without the zeros of their type."""
-    batch = RowBatch(
-        batch.file, batch.first_row, batch.rows, {n: plain_decimals(c) for n, c in batch.columns.items()}, batch.places
-    )
-    texts = [name for name in _LISTS if name in batch.columns and not pa.types.is_list(batch.columns[name].type)]
-    if not texts:
-        return batch
-    lists = {name: _parsed(batch, name) for name in texts}
-    return RowBatch(batch.file, batch.first_row, batch.rows, {**batch.columns, **lists}, batch.places)
+    columns = {n: _as_lists(batch, n) if n in _LISTS else plain_decimals(c) for n, c in batch.columns.items()}
+    return RowBatch(batch.file, batch.first_row, batch.rows, columns, batch.places)
+
+
+def _as_lists(batch: RowBatch, name: str) -> pa.Array:
+    """A column of lists of records: as it is, of another kind of list, or from texts."""
+    column = batch.columns[name]
+    kind = getattr(column.type, "value_type", None)
+    if kind is None or pa.types.is_dictionary(column.type):
+        return _parsed(batch, name)
+    if pa.types.is_null(kind):
+        return pa.nulls(batch.rows, _LISTS[name])
+    if not pa.types.is_struct(kind):
+        problem = f"{name} is a list of {kind}, not of records"
+        raise batch.error(0, problem, f"Export the column as it stands in the table, or by TO_JSON_STRING({name}).")
+    return column if pa.types.is_list(column.type) else column.cast(pa.list_(kind))
 
 
 def _parsed(batch: RowBatch, name: str) -> pa.Array:
@@ -114,6 +122,8 @@ def _parsed(batch: RowBatch, name: str) -> pa.Array:
     except pa.ArrowInvalid as error:
         problem = f"{name}: a text of these rows is no list of records, as JSON or as Python prints it"
         raise batch.error(0, problem, f"Export it by TO_JSON_STRING({name}).") from error
+    if len(lists) != len(rows):
+        raise batch.error(0, f"{name}: a text of these rows holds more than one list", f"Export it by TO_JSON_STRING({name}).")
     return lists.take(texts.indices)
 
 

@@ -56,7 +56,7 @@ def read_json(
 
 def _names_in(head: bytes, file: str) -> set[str]:
     """The names of all fields in the file's first rows: a row leaves out what is null."""
-    lines = head.decode("utf-8-sig", "replace").splitlines()
+    lines = head.decode("utf-8-sig", "replace").split("\n")
     whole = lines[:-1] if len(head) == _HEAD_BYTES and len(lines) > 1 else lines
     names: set[str] = set()
     for number, line in enumerate(filter(str.strip, whole), 1):

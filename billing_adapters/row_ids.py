@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from allocation.compiled import inner, kernel
+from allocation.compiled import inner, kernel, read_only
 from allocation.text_buffers import text_buffers
 from billing_adapters.row_batches import RowBatch
 
@@ -48,14 +48,15 @@ def content_hashes(batch: RowBatch, names: Sequence[str]) -> RowHashes:
         if hashed is None:
             _mix_one(words, _NULL)
         else:
-            _mix(words, *hashed)
+            places, values = hashed
+            _mix(words, read_only(places), read_only(values))
     return RowHashes(words)
 
 
 def joined_hashes(one: RowHashes, other: RowHashes) -> RowHashes:
     """The hash of each row's content in two parts."""
     words = one.words.copy()
-    _mix(words, np.arange(len(words), dtype=np.int32), other.words)
+    _mix(words, read_only(np.arange(len(words), dtype=np.int32)), read_only(other.words))
     return RowHashes(words)
 
 

@@ -1,6 +1,7 @@
 """The command line: thin words over ``stages``.
 
 Exit codes: 0 done; 1 a terminal error; 2 wrong usage or settings; 3 a check failed.
+Tables, settings and compiled code are imported by the command that needs them, so that ``--help`` is there at once.
 """
 
 import json
@@ -12,15 +13,16 @@ from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from allocation.errors import ChargebackError, SettingsError, nearest
 from pipelines import clock
-from pipelines.settings import Settings, days_between, load_settings
-from pipelines.version import VERSION
+
+if TYPE_CHECKING:
+    from pipelines.settings import Settings
 
 CHECK_FAILED = 3
 EARLIEST_DAY, LATEST_DAY = date(2000, 1, 1), date(2199, 12, 31)
@@ -63,8 +65,16 @@ def _day(text: str | None, option: str) -> date | None:
     )
 
 
-def _window(settings: Settings, first: str | None, until: str | None) -> list[date]:
+def _load(config: Path) -> "Settings":
+    from pipelines.settings import load_settings  # noqa: PLC0415
+
+    return load_settings(config)
+
+
+def _window(settings: "Settings", first: str | None, until: str | None) -> list[date]:
     """The UTC days asked for: by default yesterday."""
+    from pipelines.settings import days_between  # noqa: PLC0415
+
     start, end = _day(first, "--from"), _day(until, "--until")
     if start is None and end is None:
         start = clock.today() - timedelta(days=1)
@@ -85,6 +95,8 @@ def _window(settings: Settings, first: str | None, until: str | None) -> list[da
 @app.callback(invoke_without_command=True)
 def _root(version: Annotated[bool, typer.Option("--version", help="Show the version and leave.")] = False) -> None:
     if version:
+        from pipelines.version import VERSION  # noqa: PLC0415
+
         output.print(VERSION, highlight=False)
         raise typer.Exit
 
@@ -109,16 +121,16 @@ def run(
     form: OutputFormat = Format.TEXT,
 ) -> None:
     """Compute whole UTC days and write the tables."""
-    from pipelines import show, stages  # noqa: PLC0415
+    from pipelines import show, stages, warm  # noqa: PLC0415
     from pipelines.bills import discover  # noqa: PLC0415
 
-    settings = load_settings(config)
+    settings = _load(config)
     days = _window(settings, first, until)
     names = [settings.cluster(name).name for name in cluster] if cluster else None
     walk = stages.open_walk(settings, refetch=refetch, accept_less_metrics=accept_less_metrics)
-    bills = discover(settings)
     summary = stages.RunSummary()
-    with show.progress(errors, len(days)) as advance:
+    with warm.told(_say), show.progress(errors, len(days)) as advance:
+        bills = discover(settings)
         for day in days:
             summary.partitions += stages.run_day(walk, day, names, bills)
             advance(day)
@@ -144,7 +156,7 @@ def explain(
     form: OutputFormat = Format.TEXT,
 ) -> None:
     """Walk a figure back: bill line, GPUs, memory over time, samples, owner. Several of the options must all hold."""
-    from pipelines import explain_text, stages  # noqa: PLC0415
+    from pipelines import explain_text, stages, warm  # noqa: PLC0415
     from pipelines.explain import Query, document  # noqa: PLC0415
     from pipelines.explain import explain as walk_back  # noqa: PLC0415
 
@@ -153,7 +165,8 @@ def explain(
         raise SettingsError(f"days are from {EARLIEST_DAY} to {LATEST_DAY}; --date {day} is outside")
     query = Query(asked, cluster, pod, team, model, line_item, gpu, metric)
     as_json = form is Format.JSON
-    found = walk_back(stages.open_walk(load_settings(config)), query, limit if as_json or limit else explain_text.WALKED)
+    with warm.told(_say):
+        found = walk_back(stages.open_walk(_load(config)), query, limit if as_json or limit else explain_text.WALKED)
     if as_json:
         sys.stdout.write(json.dumps(document(found), indent=1) + "\n")
     else:
@@ -175,13 +188,40 @@ def schema(
 def doctor(config: ConfigPath, form: OutputFormat = Format.TEXT) -> None:
     """Prove each part of a configuration, and say what to do where it fails."""
     from pipelines import doctor as checks  # noqa: PLC0415
+    from pipelines import warm  # noqa: PLC0415
 
-    found = checks.diagnose(load_settings(config), clock.today())
+    with warm.told(_say):
+        found = checks.diagnose(_load(config), clock.today())
     if form is Format.JSON:
         sys.stdout.write(json.dumps([asdict(c) for c in found], indent=1) + "\n")
     else:
         output.print(checks.render(found))
     raise typer.Exit(checks.exit_code(found))
+
+
+@app.command(name="warm")
+def compile_ahead(
+    cache_dir: Annotated[
+        Path | None,
+        typer.Option("--cache-dir", metavar="DIR", help="Keep compiled code there; runs find it by NUMBA_CACHE_DIR=DIR."),
+    ] = None,
+) -> None:
+    """Compile ahead all that a run needs, for example in a container image."""
+    from allocation import compiled  # noqa: PLC0415
+
+    if cache_dir is not None:
+        compiled.keep_in(cache_dir.resolve())
+    if compiled.cache_place() is None:
+        raise SettingsError(f"{cache_dir or 'the cache'}: cannot be written; name a folder that can, by --cache-dir DIR")
+    from pipelines import warm  # noqa: PLC0415
+
+    done = warm.warm(_say)
+    what = f"compiled {done.count} functions in {done.seconds:.0f} s" if done.count else "warm already: nothing to compile"
+    output.print(f"{what}; kept in {compiled.cache_place()}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _say(line: str) -> None:
+    errors.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 @app.command()

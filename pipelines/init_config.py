@@ -93,7 +93,7 @@ def _head(answers: InitAnswers) -> str:
 
 
 def _metrics(answers: InitAnswers) -> str:
-    place = "url" if answers.metrics_kind == "prometheus" else "path"
+    place = "url" if answers.metrics_kind in ("prometheus", "victoriametrics") else "path"
     lines = [
         "    metrics:",
         f"      - kind: {answers.metrics_kind} # {' | '.join(METRICS_KINDS)}",

@@ -23,6 +23,7 @@ from pipelines.inventory import (
     inventory_table,
     overruled,
     requests_unknown,
+    sections_of,
 )
 from pipelines.metric_sources.base import INVENTORY_METRICS, REQUEST_METRICS, MetricSource, Shard, Window
 from pipelines.metric_sources.content import content_of
@@ -32,6 +33,7 @@ from pipelines.metric_sources.registry import load_metric_source
 from pipelines.owner_entries import ModelSplitEntry
 from pipelines.settings import ClusterEntry, PolicyEntry, Settings
 from pipelines.storage import Partition, TableStore
+from pipelines.table_digest import table_digest
 
 KEEPS_AT_LEAST = 0.95
 KEPT_FORMAT = 3
@@ -146,20 +148,21 @@ def _derive(
     names = [str(n) for n in _list(detail["nodes"])]
     types = catalogue(settings.instance_types)
     by_requests = settings.policy.host == "by_requests"
-    nodes = build_nodes(inventory, cluster.nodes, names, settings.policy.max_hold, types)
-    pods = build_pods(inventory, with_requests=by_requests)
+    told = sections_of(inventory)
+    nodes = build_nodes(told, cluster.nodes, names, settings.policy.max_hold, types)
+    pods = build_pods(told, with_requests=by_requests)
     for name, table in (("nodes", nodes), ("pods", pods)):
         written = store.read(name, partition)
         if written is None or not written.equals(table):
             store.write(name, partition, table)
     digest = hashlib.sha256(str(detail["fingerprint"]).encode())
     for table in (nodes, pods):
-        digest.update(json.dumps(table.to_pylist(), sort_keys=True, default=str).encode())
-    findings = (*(from_json(told) for told in _list(detail["findings"])), *disagreements(inventory, cluster.nodes))
+        digest.update(table_digest(table).encode())
+    findings = (*(from_json(finding) for finding in _list(detail["findings"])), *disagreements(told, cluster.nodes))
     findings += tuple(requests_unknown(cluster.name, pods, names)) if by_requests else ()
     counters = str(detail.get("counters", ""))
     models = tuple(str(model) for model in _list(detail["models"])) if "models" in detail else None
-    not_believed = overruled(inventory, cluster.nodes, nodes)
+    not_believed = overruled(told, cluster.nodes, nodes)
     if not_believed:
         digest.update(json.dumps(not_believed, sort_keys=True).encode())
     samples_digest, by_node = str(detail["fingerprint"]), node_models(detail)

@@ -104,7 +104,7 @@ class CustomProfile(_Section):
 class MetricsEntry(_Section):
     """One source of series of a cluster."""
 
-    kind: Literal["openmetrics", "prometheus", "parquet"]
+    kind: Literal["openmetrics", "prometheus", "victoriametrics", "parquet"]
     path: Path | str | None = None
     url: ServerUrl = None
     endpoint_url: str | None = None
@@ -136,6 +136,8 @@ class MetricsEntry(_Section):
             raise ValueError("kind parquet needs `path`: a file, a folder, or a URL such as s3://bucket/prefix")
         if self.kind == "prometheus" and self.url is None:
             raise ValueError("kind prometheus needs `url`, for example http://prometheus.monitoring:9090")
+        if self.kind == "victoriametrics" and self.url is None:
+            raise ValueError("kind victoriametrics needs `url`, for example http://victoria-metrics.monitoring:8428")
         if (self.profile == "custom") != (self.custom is not None):
             raise ValueError("`profile: custom` and the section `custom` go together")
         return self

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Installs the servers that tests start themselves and that are no Python packages: Prometheus, from the Debian package of
-# that name, and Azurite, by npm into the folder .servers of this checkout. Where one cannot be installed, the tests that
-# need it are skipped and say why.
+# Installs the servers that tests start themselves and that are no Python packages: Prometheus and VictoriaMetrics, from the
+# Debian packages prometheus and victoria-metrics, and Azurite, by npm into the folder .servers of this checkout. Where one
+# cannot be installed, the tests that need it are skipped and say why.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -34,6 +34,10 @@ debian_packages() { # whether they are installed now; the first argument is what
 
 if ! command -v prometheus >/dev/null || ! command -v promtool >/dev/null; then
     debian_packages Prometheus prometheus || true
+fi
+
+if ! command -v victoria-metrics >/dev/null; then
+    debian_packages VictoriaMetrics victoria-metrics || true
 fi
 
 if ! grep -qs "\"version\": \"$azurite\"" .servers/node_modules/azurite/package.json; then

@@ -1,4 +1,4 @@
-"""Real servers for tests, each on a free port: Prometheus filled from OpenMetrics files, and an S3 server.
+"""Real servers for tests, each on a free port: Prometheus filled from OpenMetrics files, VictoriaMetrics, an S3 server.
 
 ``ProtocolServer`` is a fake at the level of the protocol: a real HTTP server that gives scripted answers, for what a
 healthy Prometheus never says.
@@ -13,7 +13,7 @@ import subprocess
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,6 +22,7 @@ from typing import TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
+import requests
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -30,6 +31,8 @@ from cryptography.x509.oid import NameOID
 
 HAS_PROMETHEUS = shutil.which("prometheus") is not None and shutil.which("promtool") is not None
 WITHOUT_PROMETHEUS = "the Debian package `prometheus` (with promtool) is not installed"
+HAS_VICTORIA_METRICS = shutil.which("victoria-metrics") is not None
+WITHOUT_VICTORIA_METRICS = "the Debian package `victoria-metrics` is not installed"
 _PATIENCE_S = 60.0
 
 
@@ -43,6 +46,13 @@ def needs_prometheus(test: _Test) -> _Test:
     return marked
 
 
+def needs_victoria_metrics(test: _Test) -> _Test:
+    """Marks a test that starts a real VictoriaMetrics; it is skipped, with the reason, where there is none."""
+    skipped: _Test = pytest.mark.skipif(not HAS_VICTORIA_METRICS, reason=WITHOUT_VICTORIA_METRICS)(test)
+    marked: _Test = pytest.mark.victoriametrics(skipped)
+    return marked
+
+
 def free_port() -> int:
     """A port on which nobody listens now."""
     with socket.socket() as probe:
@@ -52,7 +62,7 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def prometheus(folder: Path, *files: Path) -> Iterator[str]:
+def prometheus(folder: Path, *files: Path, flags: Sequence[str] = ()) -> Iterator[str]:
     """The URL of a real Prometheus that holds the samples of these OpenMetrics files, until the block ends."""
     data = folder / "tsdb"
     for file in files:
@@ -75,13 +85,44 @@ def prometheus(folder: Path, *files: Path) -> Iterator[str]:
         f"--storage.tsdb.path={data}",
         "--storage.tsdb.retention.time=100y",
         f"--web.listen-address=127.0.0.1:{port}",
+        *flags,
     ]
     url = f"http://127.0.0.1:{port}"
-    with (folder / "prometheus.log").open("wb") as log:
+    with _running(command, folder / "prometheus.log", f"{url}/-/ready"):
+        yield url
+
+
+@contextlib.contextmanager
+def victoria_metrics(folder: Path, *lines: Iterable[bytes]) -> Iterator[str]:
+    """The URL of a real VictoriaMetrics that holds these lines of its import format, until the block ends.
+
+    It takes no times that lie more than two days ahead of the clock.
+    """
+    port = free_port()
+    command = [
+        "victoria-metrics",
+        f"-storageDataPath={folder / 'victoria-metrics'}",
+        f"-httpListenAddr=127.0.0.1:{port}",
+        "-retentionPeriod=100y",
+    ]
+    url = f"http://127.0.0.1:{port}"
+    with _running(command, folder / "victoria-metrics.log", f"{url}/health"):
+        for text in lines:
+            with requests.post(f"{url}/api/v1/import", data=iter(text), timeout=_PATIENCE_S) as told:
+                told.raise_for_status()
+        with requests.get(f"{url}/internal/force_flush", timeout=_PATIENCE_S) as told:
+            told.raise_for_status()
+        yield url
+
+
+@contextlib.contextmanager
+def _running(command: Sequence[str], log_path: Path, ready_url: str) -> Iterator[None]:
+    """A server's process, ready to answer, until the block ends."""
+    with log_path.open("wb") as log:
         server = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         try:
-            _wait_until_ready(f"{url}/-/ready", server)
-            yield url
+            _wait_until_ready(ready_url, server)
+            yield
         finally:
             server.terminate()
             server.wait(_PATIENCE_S)
@@ -91,12 +132,12 @@ def _wait_until_ready(url: str, server: subprocess.Popen[bytes]) -> None:
     end = time.monotonic() + _PATIENCE_S
     while time.monotonic() < end:
         if server.poll() is not None:
-            raise RuntimeError(f"prometheus ended with {server.returncode}; its log is in the test's folder")
+            raise RuntimeError(f"{server.args!r} ended with {server.returncode}; its log is in the test's folder")
         with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=2) as answer:  # noqa: S310
             if answer.status == 200:
                 return
         time.sleep(0.05)
-    raise RuntimeError("prometheus did not get ready")
+    raise RuntimeError(f"{server.args!r} did not get ready")
 
 
 def wait_until_listening(port: int, server: subprocess.Popen[bytes]) -> None:
@@ -161,6 +202,8 @@ class Answer:
     status: int = 200
     body: bytes = b'{"status":"success","data":[]}'
     headers: dict[str, str] = field(default_factory=dict)
+    more: Iterable[bytes] = ()
+    """What comes after the body, as slowly as it is made; then the connection is closed."""
 
 
 @dataclass
@@ -187,11 +230,18 @@ def protocol_server(answer: Callable[[Request], Answer], certificate: Path | Non
             request = Request(self.command, parts.path, params, headers, body)
             requests.append(request)
             said = answer(request)
+            with contextlib.suppress(ConnectionError):  # a client may have heard enough
+                self._say(said)
+
+        def _say(self, said: Answer) -> None:
             self.send_response(said.status)
             for name, value in {"Content-Length": str(len(said.body)), **said.headers}.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(said.body)
+            if said.more:
+                self.close_connection = True
+                self.wfile.writelines(said.more)
 
         do_GET = _reply  # noqa: N815
         do_POST = _reply  # noqa: N815

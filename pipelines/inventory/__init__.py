@@ -12,12 +12,15 @@ from pipelines.inventory.frames import nodes_frame, pods_frame
 from pipelines.inventory.host_requests import requests_unknown
 from pipelines.inventory.nodes import build_nodes
 from pipelines.inventory.pods import build_pods
+from pipelines.inventory.sections import Inventory, Sections, sections_of
 from pipelines.inventory.stretches import EARLIEST, LATEST, inventory_table
 
 __all__ = [
     "EARLIEST",
     "LATEST",
     "InstanceType",
+    "Inventory",
+    "Sections",
     "build_nodes",
     "build_pods",
     "catalogue",
@@ -28,5 +31,6 @@ __all__ = [
     "overruled",
     "pods_frame",
     "requests_unknown",
+    "sections_of",
     "with_billed_types",
 ]

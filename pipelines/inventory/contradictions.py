@@ -15,7 +15,8 @@ from allocation.times import from_ms
 from pipelines.inventory.nodes import node_sights
 from pipelines.inventory.pod_lives import lives
 from pipelines.inventory.pod_sights import PodSights
-from pipelines.inventory.stretches import Inventory, as_table
+from pipelines.inventory.sections import Inventory, sections_of
+from pipelines.inventory.stretches import Int64
 from pipelines.settings import NodeEntry
 
 _TOLD = 4
@@ -28,10 +29,10 @@ def disagreements(inventory: Inventory, configured: Sequence[NodeEntry]) -> list
     Itself: one node name with two machines at one time, one machine under two names at one time, one pod uid on two nodes,
     a pod that ended before it started.
     """
-    table = as_table(inventory)
-    sights = node_sights(table)
+    sections = sections_of(inventory)
+    sights = node_sights(sections)
     sights = sights[sights.provider_id != ""]
-    pods = PodSights(table)
+    pods = sections.once(PodSights)
     return [
         *_not_as_configured(sights, configured),
         *_at_once(sights, "node", "provider_id", "has the machines"),
@@ -46,7 +47,7 @@ def overruled(inventory: Inventory, configured: Sequence[NodeEntry], nodes: pa.T
 
     Another machine was named for that node at the same time and is believed.
     """
-    sights = node_sights(as_table(inventory))
+    sights = node_sights(sections_of(inventory))
     named = pd.DataFrame(
         [*sights[["node", "provider_id"]].itertuples(index=False), *((e.name, e.provider_id or "") for e in configured)],
         columns=["node", "provider_id"],
@@ -91,26 +92,31 @@ def _at_once(sights: pd.DataFrame, key: str, value: str, says: str) -> Iterator[
 def _on_two_nodes(sights: PodSights) -> Iterator[Finding]:
     told = sights.of("kube_pod_info", "node")
     told = told[(told.node != "") & (sights.pods.pod_uid.to_numpy() != "")[told.pod]].sort_values(["last_ms", "first_ms", "node"])
-    places = told.drop_duplicates(["pod", "node"])
-    several = told[told.pod.isin(places.pod[places.pod.duplicated()])]
-    for pod, rows in several.groupby("pod"):
-        uid, nodes = sights.pods.pod_uid[pod], rows.node.drop_duplicates(keep="last")
-        evidence = f"kube_pod_info: uid {uid} is on the nodes {_some(nodes)}; the later sample wins: {nodes.iloc[-1]}"
-        period = (from_ms(int(rows.first_ms.min())), from_ms(int(rows.last_ms.max())))
-        yield Finding(Code.CONTRADICTING_INVENTORY, Severity.WARNING, _name(sights, pod), evidence, period, len(nodes))
+    places = told.drop_duplicates(["pod", "node"], keep="last")
+    places = places[places.pod.duplicated(keep=False)].sort_values("pod", kind="stable")
+    pod, begins = np.unique(places.pod.to_numpy(np.int64), return_index=True)
+    nodes = np.split(places.node.to_numpy(object), begins[1:])
+    times = told.groupby("pod").agg(first_ms=("first_ms", "min"), last_ms=("last_ms", "max")).loc[pod]
+    named = zip(_names(sights, pod), sights.pods.pod_uid[pod], nodes, times.first_ms, times.last_ms, strict=len(pod) > 0)
+    for name, uid, of_pod, first, last in named:
+        evidence = f"kube_pod_info: uid {uid} is on the nodes {_some(of_pod.tolist())}; the later sample wins: {of_pod[-1]}"
+        period = (from_ms(first), from_ms(last))
+        yield Finding(Code.CONTRADICTING_INVENTORY, Severity.WARNING, name, evidence, period, len(of_pod))
 
 
 def _ended_early(sights: PodSights) -> Iterator[Finding]:
     life = lives(sights)
-    for pod, row in life[life.ended_early_ms.notna()].iterrows():
-        start, end = (from_ms(int(ms)).isoformat() for ms in (row.started_ms, row.ended_early_ms))
+    life = life[life.ended_early_ms.notna()]
+    names = _names(sights, life.index.to_numpy(np.int64))
+    for name, started, ended in zip(names, life.started_ms, life.ended_early_ms, strict=True):
+        start, end = (from_ms(int(ms)).isoformat() for ms in (started, ended))
         evidence = f"the pod's end {end} lies before its start {start}; the end is not believed"
-        yield Finding(Code.CONTRADICTING_INVENTORY, Severity.WARNING, _name(sights, pod), evidence)
+        yield Finding(Code.CONTRADICTING_INVENTORY, Severity.WARNING, name, evidence)
 
 
-def _name(sights: PodSights, pod: object) -> str:
-    row = sights.pods.loc[pod]
-    return f"{row.namespace}/{row.pod}"
+def _names(sights: PodSights, pods: Int64) -> list[str]:
+    rows = sights.pods.iloc[pods]
+    return [f"{namespace}/{pod}" for namespace, pod in zip(rows.namespace, rows.pod, strict=True)]
 
 
 def _some(values: Sequence[str]) -> str:

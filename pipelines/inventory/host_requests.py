@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from allocation.findings import Code, Finding, Severity
 from pipelines.inventory.pod_sights import PodSights
-from pipelines.inventory.stretches import Stretches
+from pipelines.inventory.sections import Sections
+from pipelines.inventory.stretches import last_of
 from pipelines.metric_sources.base import REQUEST_METRICS
 
 _CONTAINERS, _INIT_CONTAINERS, _ALLOCATABLE = REQUEST_METRICS
@@ -38,8 +39,7 @@ def requested(sights: PodSights) -> tuple["pd.Series[float]", "pd.Series[float]"
 def _last(sights: PodSights, metric: str) -> pd.DataFrame:
     """The last amount of each ``pod``, ``container`` and ``resource``."""
     said = _amounts(sights.of(metric, "container", "resource"))
-    said = said.sort_values(["last_ms", "first_ms", "amount"])
-    return said.drop_duplicates(["pod", "container", "resource"], keep="last")
+    return last_of(said, ["pod", "container", "resource"], ["last_ms", "first_ms", "amount"])
 
 
 def _amounts(said: pd.DataFrame) -> pd.DataFrame:
@@ -50,17 +50,17 @@ def _amounts(said: pd.DataFrame) -> pd.DataFrame:
     return said.assign(amount=amount)[possible]
 
 
-def allocatable(stays: pd.DataFrame, table: pa.Table) -> pd.DataFrame:
+def allocatable(stays: pd.DataFrame, sections: Sections) -> pd.DataFrame:
     """What the machine of each stay can give to pods, by the last that was told of its node during the stay.
 
     Args:
         stays: ``node``, ``from_ms``, ``until_ms``.
-        table: the table ``inventory``.
+        sections: the inventory.
 
     Returns:
         A row a stay: ``cpu`` (millicores) and ``memory`` (bytes), NaN where nothing says it.
     """
-    series = Stretches(table, _ALLOCATABLE)
+    series = sections.of(_ALLOCATABLE)
     said = _amounts(series.times().assign(node=series.label("node"), resource=series.label("resource")))
     asked = stays[["node", "from_ms", "until_ms"]].assign(stay=np.arange(len(stays)))
     met = asked.merge(said[["node", "resource", "amount", "first_ms", "last_ms"]], on="node")

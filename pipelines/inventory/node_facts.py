@@ -8,9 +8,8 @@ import re
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
-from pipelines.inventory.stretches import Stretches
+from pipelines.inventory.sections import Sections
 
 COUNTED = re.compile(
     r"nvidia_com_(gpu(_shared)?|mig_\w+)|amd_com_(gpu|\w+_nps\d)|gpu_intel_com_(xe|i915)"
@@ -40,18 +39,18 @@ _COUNTS = {
 _MOST = {"gpus": 1000.0, "gpu_memory_mib": 2.0**30, "gpu_replicas": 1e6}
 
 
-def facts_at(stays: pd.DataFrame, table: pa.Table) -> pd.DataFrame:
+def facts_at(stays: pd.DataFrame, sections: Sections) -> pd.DataFrame:
     """What the labels say of each stay: those that came last before its end.
 
     Args:
         stays: ``node``, ``until_ms``.
-        table: the table ``inventory``.
+        sections: the inventory.
 
     Returns:
         A row a stay: ``instance_type``, ``gpu_product``, ``sharing_strategy``, ``mig_strategy`` (text or null), ``gpus``,
         ``gpu_memory_bytes``, ``gpu_replicas`` (NaN where unknown).
     """
-    labels = Stretches(table, "kube_node_labels")
+    labels = sections.of("kube_node_labels")
     said = labels.times().assign(node=labels.label("node"))
     for name, spellings in _TEXTS.items():
         said[name] = labels.label(*spellings).astype("object").replace("", None)
@@ -75,9 +74,9 @@ def _number(texts: "pd.Series[str]", most: float) -> "pd.Series[float]":
     return numbers.where((numbers > 0) & (numbers <= most))
 
 
-def capacity(table: pa.Table) -> "pd.Series[float]":
+def capacity(sections: Sections) -> "pd.Series[float]":
     """GPU resources of each node name that reports its capacity at all (0: it has none), of several resources the largest."""
-    series = Stretches(table, "kube_node_status_capacity")
+    series = sections.of("kube_node_status_capacity")
     resource = series.label("resource")
     counted = {name for name in resource.unique() if COUNTED.fullmatch(name)}
     said = series.times().assign(node=series.label("node"))

@@ -17,14 +17,12 @@ from allocation.times import time_column, to_ms
 from pipelines.inventory.catalogue import InstanceType, instance_types
 from pipelines.inventory.host_requests import allocatable
 from pipelines.inventory.node_facts import capacity, facts_at
+from pipelines.inventory.sections import Inventory, Sections, sections_of
 from pipelines.inventory.stretches import (
     EARLIEST,
     LATEST,
     LATEST_MS,
     Int64,
-    Inventory,
-    Stretches,
-    as_table,
     numbered,
     text_column,
 )
@@ -55,21 +53,21 @@ def build_nodes(
         max_hold_ms: how long the last sign of life holds.
         types: the catalogue of instance types; that of the clouds where not given.
     """
-    table = as_table(inventory)
-    sights = node_sights(table)
+    sections = sections_of(inventory)
+    sights = node_sights(sections)
     stays = _stays(sights, {n.name for n in configured if n.provider_id})
     stays["entry"] = stays.node.map({n.name: k for k, n in enumerate(configured)}).fillna(_NONE)
-    stays = _with_created(stays, table)
+    stays = _with_created(stays, sections)
     stays = pd.concat([stays, _configured_stays(configured, set(stays.node), sights)], ignore_index=True)
     stays = pd.concat([stays, _bare(set(seen) - set(stays.node))], ignore_index=True)
     stays = stays.astype(_TYPES).sort_values(["node", "from_ms", "node_id"], ignore_index=True)
-    facts = facts_at(stays, table).join(allocatable(stays, table))
-    return _table(stays, configured, facts, capacity(table), types or instance_types(), max_hold_ms)
+    facts = facts_at(stays, sections).join(allocatable(stays, sections))
+    return _table(stays, configured, facts, capacity(sections), types or instance_types(), max_hold_ms)
 
 
-def node_sights(table: pa.Table) -> pd.DataFrame:
+def node_sights(sections: Sections) -> pd.DataFrame:
     """The stretches of ``kube_node_info``: ``node``, ``provider_id`` (empty where it says none), ``first_ms``, ``last_ms``."""
-    info = Stretches(table, "kube_node_info")
+    info = sections.of("kube_node_info")
     sights = info.times().assign(node=info.label("node"), provider_id=info.label("provider_id"))
     return sights[sights.node != ""].reset_index(drop=True)
 
@@ -105,9 +103,9 @@ def _stays(sights: pd.DataFrame, named_by_file: set[str]) -> pd.DataFrame:
     )
 
 
-def _with_created(stays: pd.DataFrame, table: pa.Table) -> pd.DataFrame:
+def _with_created(stays: pd.DataFrame, sections: Sections) -> pd.DataFrame:
     """A machine lives from when its node object was created, where that lies after the earlier machine's last sight."""
-    series = Stretches(table, "kube_node_created")
+    series = sections.of("kube_node_created")
     created = series.times().assign(node=series.label("node"), created_ms=series.value * 1000)[["node", "created_ms"]]
     created = created[(created.created_ms > 0) & (created.created_ms < LATEST_MS)].drop_duplicates().sort_values("created_ms")
     if created.empty or stays.empty:

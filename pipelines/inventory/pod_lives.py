@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from pipelines.inventory.pod_sights import PodSights
-from pipelines.inventory.stretches import LATEST_MS
+from pipelines.inventory.stretches import LATEST_MS, last_of
 
 _TERMINAL = ("Succeeded", "Failed")
 
@@ -38,7 +38,7 @@ def _moments(sights: PodSights, metric: str) -> pd.DataFrame:
 
 
 def _last(said: pd.DataFrame, pods: int) -> "pd.Series[float]":
-    told = said.sort_values(["last_ms", "first_ms", "moment_ms"]).drop_duplicates("pod", keep="last")
+    told = last_of(said, "pod", ["last_ms", "first_ms", "moment_ms"])
     return told.set_index("pod").moment_ms.reindex(range(pods))
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pipelines.inventory.node_facts import COUNTED
 from pipelines.inventory.pod_sights import PodSights, latest
-from pipelines.inventory.stretches import text_column
+from pipelines.inventory.stretches import last_of, text_column
 from pipelines.inventory.timeline import changes
 
 _ACCELERATOR = re.compile(r"(nvidia_com|amd_com|gpu_intel_com|volcano_sh_vgpu|k8s_amazonaws_com_vgpu|aliyun_com_gpu)(_\w+)?")
@@ -30,7 +30,7 @@ def gpu_requests(sights: PodSights) -> pd.DataFrame:
     said = sights.of("kube_pod_container_resource_requests", "container", "resource")
     kinds = {name for name in said.resource.unique() if _ACCELERATOR.fullmatch(name)}
     said = said[said.resource.isin(kinds) & np.isfinite(said.value) & (said.value >= 0) & (said.value < 2.0**63)]
-    said = said.sort_values(["last_ms", "first_ms", "value"]).drop_duplicates(["pod", "container", "resource"], keep="last")
+    said = last_of(said, ["pod", "container", "resource"], ["last_ms", "first_ms", "value"])
     return said[said.value > 0].sort_values(["pod", "resource", "container"], ignore_index=True)
 
 

@@ -4,16 +4,20 @@ Here belong identity (R20): namespace, name and uid, and to whom a series withou
 series says.
 """
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.inventory.stretches import Int64, Stretches, numbered, text_column
+from pipelines.inventory.sections import Sections
+from pipelines.inventory.stretches import Int64, Stretches, last_of, numbered, text_column
 from pipelines.metric_sources.base import INVENTORY_METRICS, REQUEST_METRICS
 
 POD_METRICS = tuple(dict.fromkeys(name for name in (*INVENTORY_METRICS, *REQUEST_METRICS) if name.startswith("kube_pod_")))
 _KEY = ["namespace", "pod", "pod_uid"]
+_OF = ["pod", "first_ms", "last_ms", "row"]
 
 
 class PodSights:
@@ -23,12 +27,13 @@ class PodSights:
     ``last_ms``).
     """
 
-    def __init__(self, table: pa.Table) -> None:
-        self.series = {metric: Stretches(table, metric) for metric in POD_METRICS}
+    def __init__(self, sections: Sections) -> None:
+        self.series = {metric: sections.of(metric) for metric in POD_METRICS}
         sights, texts = _sights(self.series)
         number = numbered(texts)
         distinct = np.unique(number, return_index=True)[1]
         names = pa.table([text.take(pa.array(distinct)) for text in texts], _KEY)
+        del texts
         sights["pod"] = _in_order(names)[number]
         ordered = names.sort_by([(name, "ascending") for name in _KEY]).to_pandas()
         ordered["name"] = numbered([text_column(ordered.namespace), text_column(ordered.pod)])
@@ -37,28 +42,32 @@ class PodSights:
         kept = np.sort(sights.pod.unique())
         self.pods = ordered.iloc[kept].drop(columns="name").reset_index(drop=True)
         sights["pod"] = np.searchsorted(kept, sights.pod)
-        self._sights = dict(list(sights.groupby("metric")))
+        if not sights.metric.is_monotonic_increasing:
+            sights = sights.sort_values("metric", kind="stable")
+        begins = np.searchsorted(sights.metric.to_numpy(), np.arange(len(POD_METRICS) + 1, dtype=np.int16))
+        self._sights = [sights[_OF].iloc[a:b] for a, b in pairwise(begins.tolist())]
 
     def of(self, metric: str, *labels: str) -> pd.DataFrame:
         """What a metric says: ``pod`` (row of ``pods``), ``first_ms``, ``last_ms``, ``value``, ``row`` (stretch), the labels."""
         series = self.series[metric]
-        empty = pd.DataFrame({name: np.empty(0, np.int64) for name in ("pod", "first_ms", "last_ms", "row")})
-        found = self._sights.get(POD_METRICS.index(metric), empty)[["pod", "first_ms", "last_ms", "row"]].reset_index(drop=True)
+        found = self._sights[POD_METRICS.index(metric)].reset_index(drop=True)
         row = found.row.to_numpy(np.int64)
         texts = {label: pd.Series(series.texts(label).take(pa.array(row)).to_pandas()) for label in labels}
         return found.assign(value=series.value[row], **texts)
 
 
-def _sights(series: dict[str, Stretches]) -> tuple[pd.DataFrame, list[pa.Array]]:
+def _sights(series: dict[str, Stretches]) -> tuple[pd.DataFrame, list[pa.ChunkedArray]]:
     """Every stretch that names a pod, with the texts of its key."""
     frames, keys = [], []
     for number, stretches in enumerate(series.values()):
         pod = stretches.texts("pod")
         there = pc.not_equal(pod, "")
-        frame = stretches.times().assign(metric=number, row=np.arange(len(stretches)))
-        frames.append(frame[there.to_numpy(zero_copy_only=False)])
-        keys.append([text.filter(there) for text in (stretches.texts("namespace"), pod, stretches.texts("uid"))])
-    return pd.concat(frames, ignore_index=True), [pa.concat_arrays(parts) for parts in zip(*keys, strict=True)]
+        rows = np.flatnonzero(there.to_numpy(zero_copy_only=False))
+        times = {"first_ms": stretches.first_ms[rows], "last_ms": stretches.last_ms[rows]}
+        frames.append(pd.DataFrame({**times, "metric": np.full(len(rows), number, np.int16), "row": rows}))
+        texts = (stretches.texts("namespace"), pod, stretches.texts("uid"))
+        keys.append([text if len(rows) == len(text) else text.filter(there) for text in texts])
+    return pd.concat(frames, ignore_index=True), [pa.chunked_array(parts, pa.string()) for parts in zip(*keys, strict=True)]
 
 
 def _in_order(names: pa.Table) -> Int64:
@@ -88,12 +97,12 @@ def _placed(sights: pd.DataFrame, pods: pd.DataFrame) -> pd.DataFrame:
         found.append(near.assign(pod=near.target.fillna(near.name.map(first_of_name)).astype("int64")))
     given = pd.concat(found, ignore_index=True).drop_duplicates(["metric", "row", "pod"])[sights.columns]
     own = sights[~mine]
-    spoken = own.metric * len(pods) + own.pod
-    given = given[~(given.metric * len(pods) + given.pod).isin(spoken)]
+    spoken, told = (rows.metric.astype("int64") * len(pods) + rows.pod for rows in (own, given))
+    given = given[~told.isin(spoken)]
     return pd.concat([own, given], ignore_index=True)
 
 
 def latest(said: pd.DataFrame, column: str, pods: int) -> "pd.Series[str]":
     """The last non-blank text of each pod, null where there is none."""
-    told = said[said[column] != ""].sort_values(["last_ms", "first_ms", column]).drop_duplicates("pod", keep="last")
+    told = last_of(said[said[column] != ""], "pod", ["last_ms", "first_ms", column])
     return told.set_index("pod")[column].astype("object").reindex(range(pods))

@@ -16,7 +16,8 @@ from pipelines.inventory.pod_labels import label_versions
 from pipelines.inventory.pod_lives import lives
 from pipelines.inventory.pod_requests import claims, declared, gpu_group, gpu_requests, request_maps, requested_gpus
 from pipelines.inventory.pod_sights import PodSights, latest
-from pipelines.inventory.stretches import Inventory, Stretches, as_table, text_column
+from pipelines.inventory.sections import Inventory, Sections, sections_of
+from pipelines.inventory.stretches import last_of, text_column
 
 _NO_OWNER = ("", "<none>")
 _VERSIONED = ("labels", "annotations", "namespace_labels")
@@ -35,11 +36,11 @@ def build_pods(inventory: Inventory, *, with_requests: bool = False) -> pa.Table
         inventory: the table ``inventory``, or its series.
         with_requests: tell what each asked for of CPU and memory, null otherwise.
     """
-    table = as_table(inventory)
-    sights = PodSights(table)
+    sections = sections_of(inventory)
+    sights = sections.once(PodSights)
     pods = sights.pods
     life, requests = lives(sights), gpu_requests(sights)
-    kind, name = _owners(sights, table)
+    kind, name = _owners(sights, sections)
     columns = {
         **{name: text_column(pods[name]) for name in ("namespace", "pod", "pod_uid")},
         "node": text_column(_nodes(sights)),
@@ -55,7 +56,7 @@ def build_pods(inventory: Inventory, *, with_requests: bool = False) -> pa.Table
         "gpu_group": text_column(gpu_group(sights)),
         "resource_claims": claims(sights, len(pods)),
     }
-    versions, told = label_versions(sights, Stretches(table, "kube_namespace_labels"))
+    versions, told = label_versions(sights, sections.of("kube_namespace_labels"))
     at = _together(versions, declared(sights, requests))
     of_pod, of_version = (pa.array(at[name].to_numpy(np.int64)) for name in ("pod", "version"))
     rows = {column: values.take(of_pod) for column, values in columns.items()}
@@ -90,7 +91,7 @@ def _nodes(sights: PodSights) -> "pd.Series[str]":
     return told.fillna(latest(sights.of("kube_pod_container_resource_requests", "node"), "node", len(sights.pods)))
 
 
-def _owners(sights: PodSights, table: pa.Table) -> tuple["pd.Series[str]", "pd.Series[str]"]:
+def _owners(sights: PodSights, sections: Sections) -> tuple["pd.Series[str]", "pd.Series[str]"]:
     """Kind and name of each pod's topmost known owner; the controller before other owners."""
     owned = sights.of("kube_pod_owner", "owner_kind", "owner_name", "owner_is_controller")
     made = sights.of("kube_pod_info", "created_by_kind", "created_by_name").rename(
@@ -98,11 +99,12 @@ def _owners(sights: PodSights, table: pa.Table) -> tuple["pd.Series[str]", "pd.S
     )
     ranked = pd.concat([made.assign(rank=0), owned.assign(rank=1 + (owned.owner_is_controller == "true"))], ignore_index=True)
     ranked = ranked[~ranked.owner_kind.isin(_NO_OWNER) & ~ranked.owner_name.isin(_NO_OWNER)]
-    ranked = ranked.sort_values(["rank", "last_ms", "first_ms", "owner_kind", "owner_name"]).drop_duplicates("pod", keep="last")
+    ranked = ranked[ranked["rank"] == ranked.groupby("pod")["rank"].transform("max")]
+    ranked = last_of(ranked, "pod", ["last_ms", "first_ms", "owner_kind", "owner_name"])
     owner = ranked.set_index("pod")[["owner_kind", "owner_name"]].astype("object").reindex(range(len(sights.pods)))
     owner = owner.assign(namespace=sights.pods.namespace)
     for kind, (metric, label) in _ROLLED_UP.items():
-        above = _above(table, metric, label)
+        above = _above(sections, metric, label)
         found = owner.merge(above, how="left", left_on=["namespace", "owner_name"], right_on=["namespace", "name"])
         rolled = ((owner.owner_kind == kind) & found.kind_above.notna()).to_numpy(np.bool_)
         owner["owner_kind"] = owner.owner_kind.mask(rolled, found.kind_above.set_axis(owner.index))
@@ -110,14 +112,13 @@ def _owners(sights: PodSights, table: pa.Table) -> tuple["pd.Series[str]", "pd.S
     return owner.owner_kind, owner.owner_name
 
 
-def _above(table: pa.Table, metric: str, label: str) -> pd.DataFrame:
+def _above(sections: Sections, metric: str, label: str) -> pd.DataFrame:
     """The owners of ReplicaSets or Jobs: ``namespace``, ``name``, ``kind_above``, ``name_above``, one row a name."""
-    series = Stretches(table, metric)
+    series = sections.of(metric)
     names = {"namespace": "namespace", "name": label, "kind_above": "owner_kind", "name_above": "owner_name"}
     above = series.times().assign(**{column: series.label(of).astype("object") for column, of in names.items()})
     above = above[~above.kind_above.isin(_NO_OWNER) & ~above.name_above.isin(_NO_OWNER)]
-    above = above.sort_values(["last_ms", "first_ms", "kind_above", "name_above"])
-    return above.drop_duplicates(["namespace", "name"], keep="last")[list(names)]
+    return last_of(above, ["namespace", "name"], ["last_ms", "first_ms", "kind_above", "name_above"])[list(names)]
 
 
 def _moments(ms: "pd.Series[float]") -> pa.Array:

@@ -5,6 +5,7 @@ Here belong the reading of label maps and what a server does to labels (``export
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
@@ -18,9 +19,8 @@ from allocation.times import to_ms
 from pipelines.metric_sources.base import InfoSeries
 
 Int64: TypeAlias = npt.NDArray[np.int64]
+Int32: TypeAlias = npt.NDArray[np.int32]
 Float64: TypeAlias = npt.NDArray[np.float64]
-Inventory: TypeAlias = pa.Table | Sequence[InfoSeries]
-"""The table ``inventory``, or the series that it holds."""
 
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST = datetime(2200, 1, 1, tzinfo=UTC)
@@ -31,9 +31,13 @@ _EXPORTED = "exported_"
 
 def inventory_table(series: Sequence[InfoSeries]) -> pa.Table:
     """The table ``inventory`` of these series. What is no text (half of a surrogate pair) becomes a question mark."""
-    pairs = [sorted(s.labels.items()) for s in series]
-    offsets = np.concatenate(([0], np.cumsum([len(p) for p in pairs], dtype=np.int64))).astype(np.int32)
-    labels = pa.MapArray.from_arrays(offsets, _texts([k for p in pairs for k, _ in p]), _texts([v for p in pairs for _, v in p]))
+    every = [s.labels for s in series]
+    counts = np.fromiter(map(len, every), np.int32, len(every))
+    keys, values = _texts(list(chain.from_iterable(every))), _texts(list(chain.from_iterable(m.values() for m in every)))
+    order = _by_key(np.repeat(np.arange(len(every), dtype=np.int32), counts), keys)
+    if order is not None:
+        keys, values = keys.take(order), values.take(order)
+    labels = pa.MapArray.from_arrays(np.append(np.zeros(1, np.int32), np.cumsum(counts, dtype=np.int32)), keys, values)
     columns = {
         "metric": _texts([s.metric for s in series]),
         "labels": labels,
@@ -42,6 +46,17 @@ def inventory_table(series: Sequence[InfoSeries]) -> pa.Table:
         "value": pa.array([s.value for s in series], pa.float64()),
     }
     return pa.table(columns, schema=INVENTORY.arrow())
+
+
+def _by_key(row: Int32, keys: pa.Array) -> pa.Array | None:
+    """The order of the entries in which each row has its keys in order; None where they stand so."""
+    names = keys.dictionary_encode()
+    rank = np.empty(len(names.dictionary), np.int32)
+    rank[pc.sort_indices(names.dictionary).to_numpy()] = np.arange(len(rank), dtype=np.int32)
+    place = rank[names.indices.to_numpy()]
+    if ((np.diff(place) > 0) | (np.diff(row) > 0)).all():
+        return None
+    return pa.array(np.lexsort((place, row)))
 
 
 def _texts(values: list[str]) -> pa.Array:
@@ -57,18 +72,13 @@ def text_column(values: "pd.Series[str]") -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def as_table(inventory: Inventory) -> pa.Table:
-    """The inventory as a table, without what cannot be: times before the epoch, a last sight before the first."""
-    table = inventory if isinstance(inventory, pa.Table) else inventory_table(inventory)
-    possible = pc.and_(pc.greater_equal(table["first_ms"], 0), pc.greater_equal(table["last_ms"], table["first_ms"]))
-    return table.filter(pc.and_(possible, pc.less(table["last_ms"], LATEST_MS)))
-
-
 class Stretches:
-    """All stretches of one metric; row = stretch. A blank label and an absent one are the same."""
+    """All stretches of one metric; row = stretch. A blank label and an absent one are the same.
 
-    def __init__(self, inventory: pa.Table, metric: str) -> None:
-        rows = inventory.filter(pc.equal(inventory["metric"], metric))
+    ``rows`` are the metric's rows of the table ``inventory``.
+    """
+
+    def __init__(self, rows: pa.Table, metric: str) -> None:
         self.metric = metric
         self.first_ms: Int64 = rows["first_ms"].to_numpy()
         self.last_ms: Int64 = rows["last_ms"].to_numpy()
@@ -77,8 +87,8 @@ class Stretches:
         starts = labels.offsets.to_numpy().astype(np.int64)
         keys = labels.keys.slice(starts[0], starts[-1] - starts[0]).dictionary_encode()
         self._values = labels.items.slice(starts[0], starts[-1] - starts[0])
-        self._row = np.repeat(np.arange(len(labels), dtype=np.int64), np.diff(starts))
-        self._key: Int64 = keys.indices.to_numpy().astype(np.int64)
+        self._row = np.repeat(np.arange(len(labels), dtype=np.int32), np.diff(starts))
+        self._key: Int32 = keys.indices.to_numpy()
         self._names: list[str] = keys.dictionary.to_pylist()
         self._moved = self._of_any([name for name in self._names if name.startswith(_EXPORTED)])
 
@@ -102,12 +112,12 @@ class Stretches:
         Where the server moved labels of kube-state-metrics aside, ``exported_X`` stands for X, and on such a row a plain X that
         others of the metric have as ``exported_X`` is the exporter's own and says nothing.
         """
-        found = pa.array(np.full(len(self), ""), pa.string())
+        found = None
         for name in reversed(names):
             said = self._plain(name)
             if _EXPORTED + name in self._names:
                 said = pc.if_else(pa.array(self._moved), self._plain(_EXPORTED + name), said)
-            found = pc.if_else(pc.equal(said, ""), found, said)
+            found = said if found is None else pc.if_else(pc.equal(said, ""), found, said)
         return found
 
     def label(self, *names: str) -> "pd.Series[str]":
@@ -115,8 +125,10 @@ class Stretches:
         return pd.Series(self.texts(*names).to_pandas())
 
     def _plain(self, name: str) -> pa.Array:
-        places = np.full(len(self), -1, np.int64)
         entries = self._entries([name])
+        if len(entries) == len(self) and (self._row[entries] == np.arange(len(self))).all():
+            return pc.fill_null(self._values.take(pa.array(entries)), "")
+        places = np.full(len(self), -1, np.int64)
         places[self._row[entries]] = entries
         return pc.fill_null(self._values.take(pa.array(places, mask=places < 0)), "")
 
@@ -142,7 +154,7 @@ class Stretches:
         entries = self._entries([name for name in self._names if name.startswith(prefix)])
         said = pd.DataFrame({"row": self._row[entries], "value": self._values.take(pa.array(entries)).to_pandas()})
         said = said[said.value != ""].drop_duplicates().sort_values(["row", "value"])
-        offsets = np.searchsorted(said.row.to_numpy(np.int64), np.arange(len(self) + 1))
+        offsets = np.searchsorted(said.row.to_numpy(), np.arange(len(self) + 1, dtype=np.int32))
         lists = pa.ListArray.from_arrays(offsets.astype(np.int32), text_column(said.value))
         return pc.binary_join(lists, ",")
 
@@ -163,11 +175,21 @@ def _hashes(texts: pa.Array) -> npt.NDArray[np.uint64]:
     return hashes
 
 
+def last_of(rows: pd.DataFrame, key: str | list[str], order: list[str]) -> pd.DataFrame:
+    """The last row of each key by these columns; only keys with several rows are put in order."""
+    several = rows.duplicated(key, keep=False)
+    if not several.any():
+        return rows
+    told = rows[several].sort_values(order).drop_duplicates(key, keep="last")
+    return pd.concat([rows[~several], told])
+
+
 def numbered(columns: Sequence[pa.Array | pa.ChunkedArray]) -> Int64:
     """A number for each distinct row of these columns, in order of appearance."""
     number = np.zeros(len(columns[0]), np.int64)
     for column in columns:
-        whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        part = whole.dictionary_encode().indices.to_numpy().astype(np.int64)
+        words = column.dictionary_encode()
+        words = words.combine_chunks() if isinstance(words, pa.ChunkedArray) else words
+        part = words.indices.to_numpy().astype(np.int64)
         number = pd.factorize(number * (part.max(initial=0) + 1) + part)[0].astype(np.int64)
     return number

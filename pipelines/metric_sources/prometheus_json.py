@@ -1,8 +1,8 @@
 """Answers of Prometheus' HTTP API, read fast and exactly.
 
 The frame and the labels are decoded as JSON; the samples of each series stay raw bytes, and one compiled loop reads
-plain decimals from them (times to whole milliseconds). A series with anything else in it (NaN, infinities, exponents,
-more than 15 digits) is read by ``json``. Here belongs nothing about connections or meanings.
+plain decimals from them (times to whole milliseconds). Where a series has anything else in it (NaN, infinities, exponents,
+more than 15 digits), that piece of it is read by ``json``. Here belongs nothing about connections or meanings.
 """
 
 import codecs
@@ -17,9 +17,11 @@ from numba import njit
 from numpy.typing import NDArray
 
 _BYTES_OF_SHORTEST_POINT = 8
+_PIECE_BYTES = 2**16
+_BORDER = re.compile(rb"\]\s*,\s*\[")
 _MOST_TIME_DIGITS = 12
 _MS_DIGITS = 3
-_EXACT_DIGITS = 15  # a whole number of so many digits, and a power of ten up to it, are exact floats: so is one division
+EXACT_DIGITS = 15  # a whole number of so many digits, and a power of ten up to it, are exact floats: so is one division
 
 
 class Answer(msgspec.Struct):
@@ -30,6 +32,7 @@ class Answer(msgspec.Struct):
     error_type: str = msgspec.field(default="", name="errorType")
     error: str = ""
     warnings: list[str] | None = None
+    partial: bool = msgspec.field(default=False, name="isPartial")
 
 
 class _Series(msgspec.Struct, gc=False):
@@ -75,7 +78,7 @@ def as_utf8(body: bytes) -> bytes:
     return _SURROGATES.sub(lambda found: b"\\" + found[0] if found[1] else found[0], text)
 
 
-def _decode(decoder: msgspec.json.Decoder[_Decoded], data: msgspec.Raw | bytes) -> _Decoded:
+def decode(decoder: msgspec.json.Decoder[_Decoded], data: msgspec.Raw | bytes | bytearray) -> _Decoded:
     """What the decoder reads; texts of strange bytes are no reason to lose an answer."""
     try:
         return decoder.decode(data)
@@ -87,14 +90,14 @@ def _decode(decoder: msgspec.json.Decoder[_Decoded], data: msgspec.Raw | bytes) 
         return decoder.decode(whole)
 
 
-def read_answer(body: bytes) -> Answer:
+def read_answer(body: bytes | bytearray) -> Answer:
     """The frame, or a ``ValueError`` where the body is no answer of the API."""
-    return _decode(_ANSWER, body)
+    return decode(_ANSWER, body)
 
 
 def read_matrix(data: msgspec.Raw) -> Iterator[Points]:
     """The series of a range vector, or a ``ValueError`` where the data are something else."""
-    matrix = _decode(_MATRIX, data)
+    matrix = decode(_MATRIX, data)
     if matrix.result_type != "matrix":
         raise ValueError(f"the result is a {matrix.result_type}, not a matrix")
     for series in matrix.result:
@@ -104,12 +107,12 @@ def read_matrix(data: msgspec.Raw) -> Iterator[Points]:
 
 def read_names(data: msgspec.Raw) -> list[str]:
     """A list of label values."""
-    return _decode(_NAMES, data)
+    return decode(_NAMES, data)
 
 
 def read_label_sets(data: msgspec.Raw) -> list[dict[str, str]]:
     """A list of series by their labels."""
-    return _decode(_LABEL_SETS, data)
+    return decode(_LABEL_SETS, data)
 
 
 def read_points(raw: msgspec.Raw | bytes) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -118,9 +121,23 @@ def read_points(raw: msgspec.Raw | bytes) -> tuple[NDArray[np.int64], NDArray[np
     room = len(text) // _BYTES_OF_SHORTEST_POINT + 1
     times, values = np.empty(room, np.int64), np.empty(room, np.float64)
     count = _compiled(text, times, values)
-    if count < 0:
+    if count >= 0:
+        return times[:count].copy(), values[:count].copy()
+    del times, values
+    if len(text) <= _PIECE_BYTES:
         return _read_by_json(bytes(raw))
-    return times[:count].copy(), values[:count].copy()
+    return _read_in_pieces(memoryview(raw))
+
+
+def _read_in_pieces(raw: memoryview) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """A long series with something unusual in it: little of it is read by ``json`` at a time, so memory stays bounded."""
+    found: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
+    start = 1
+    while border := _BORDER.search(raw, start + _PIECE_BYTES // 2):
+        found.append(read_points(b"[" + bytes(raw[start : border.start() + 1]) + b"]"))
+        start = border.end() - 1
+    found.append(_read_by_json(b"[" + bytes(raw[start:])))
+    return np.concatenate([times for times, _ in found]), np.concatenate([values for _, values in found])
 
 
 def _read_by_json(raw: bytes) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -170,7 +187,7 @@ def read_plain(text: NDArray[np.uint8], times: NDArray[np.int64], values: NDArra
         if whole == 0 or whole > _MOST_TIME_DIGITS or after > _MS_DIGITS or text[i] != ord(",") or text[i + 1] != ord('"'):
             return -1
         number, digits, decimals, i = _decimal(text, i + 2)
-        if digits == 0 or digits + decimals > _EXACT_DIGITS or text[i] != ord('"') or text[i + 1] != ord("]"):
+        if digits == 0 or digits + decimals > EXACT_DIGITS or text[i] != ord('"') or text[i + 1] != ord("]"):
             return -1
         times[count] = ms * 10 ** (_MS_DIGITS - after)
         values[count] = number / 10.0**decimals

@@ -10,6 +10,7 @@ _KINDS = {
     "openmetrics": ("pipelines.metric_sources.openmetrics", "OpenMetricsSource"),
     "parquet": ("pipelines.metric_sources.parquet", "ParquetSource"),
     "prometheus": ("pipelines.metric_sources.prometheus", "PrometheusSource"),
+    "victoriametrics": ("pipelines.metric_sources.victoriametrics", "VictoriaMetricsSource"),
 }
 
 

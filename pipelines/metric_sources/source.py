@@ -6,12 +6,14 @@ Here belongs the order in which a store is asked. Here do not belong files and s
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
+from allocation.errors import SourceUnavailableError
 from allocation.findings import Code, Finding, Severity
 from pipelines.metric_sources.base import INVENTORY_METRICS, InfoSeries, Raw, RoleCount, SeriesStore, Shard, Wanted, Window
 from pipelines.metric_sources.choice import AUTO, Choice, choose, nothing_found, silent_roles
 from pipelines.metric_sources.normalise import InfoReducer, ShardBuilder, count_roles, node_groups
 from pipelines.metric_sources.placing import Places, Sight
 from pipelines.metric_sources.profiles import profile_of
+from pipelines.metric_sources.refusals import located
 from pipelines.metric_sources.survey import Layout, Survey, sights, survey, wanted_of
 from pipelines.settings import MetricsEntry
 
@@ -67,9 +69,12 @@ class ProfiledSource:
 
     def pour(self, builder: ShardBuilder, window: Window, places: Places, group: Sequence[str]) -> None:
         """The device series of this group of nodes into the builder."""
-        for found, layout in zip(self._surveys(window), self._layouts(window, places)[1], strict=True):
-            for piece in self._store.read(list(layout.wanted(group)), window):
-                builder.add(found.profile, piece, exported=piece[0] in found.exported)
+        try:
+            for found, layout in zip(self._surveys(window), self._layouts(window, places)[1], strict=True):
+                for piece in self._store.read(list(layout.wanted(group)), window):
+                    builder.add(found.profile, piece, exported=piece[0] in found.exported)
+        except SourceUnavailableError as error:
+            raise located(error, nodes_in_words(group)) from error
 
     def shards(self, window: Window, nodes: Sequence[str], places: Places | None = None) -> Iterator[Shard]:
         """The device series of these nodes, ``nodes_per_shard`` nodes at a time; one shard is in memory at a time."""
@@ -135,3 +140,12 @@ class ProfiledSource:
                 f"{dict(sorted(series[0].items()))}"
             )
             yield Finding(Code.NO_SERIES, Severity.WARNING, metric, text, count=len(series))
+
+
+def nodes_in_words(nodes: Sequence[str]) -> str:
+    """A group of nodes, as it may stand in a message.
+
+    >>> nodes_in_words(["gpu-a", "gpu-b", "gpu-p"])
+    'nodes gpu-a to gpu-p (3)'
+    """
+    return f"node {nodes[0]}" if len(nodes) == 1 else f"nodes {nodes[0]} to {nodes[-1]} ({len(nodes)})" if nodes else "no nodes"

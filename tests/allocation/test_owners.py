@@ -76,6 +76,15 @@ def test_groups_of_expressions_fill_in_names() -> None:
     assert list(known.model_by) == ["rules[0]", "fallback", "rules[0]", "fallback"]
 
 
+def test_an_expression_that_no_holder_matches_names_nobody() -> None:
+    rule = Rule({}, {"team": "{t}"}, match_regex={"namespace": "^(?P<t>never)$"})
+    rows = holders({}, {"namespace": ""})
+    assert decided(rows, pods_table({}), Owners({"team": ("namespace",)}, (rule,))) == [
+        ("ns", "namespace"),
+        ("unowned", "fallback"),
+    ]
+
+
 def test_a_group_by_number_and_a_group_that_took_no_part() -> None:
     rule = Rule({"pod": "*"}, {"team": "{1}"}, match_regex={"namespace": r"^(?:t-(\w+)|lab.*)$"})
     rows = holders({"namespace": "t-red"}, {"namespace": "lab7"})

@@ -37,7 +37,7 @@ GCP_ROW = {
 
 def gcp_bytes(*changes: Mapping[str, str]) -> bytes:
     """A flat CSV with one row per set of changes."""
-    return csv_bytes([{**GCP_ROW, **change} for change in changes])
+    return csv_bytes([{**GCP_ROW, "credits": "[]", **change} for change in changes])
 
 
 def write_folder(root: Path, files: Mapping[str, bytes]) -> Path:

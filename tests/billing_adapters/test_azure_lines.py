@@ -102,6 +102,7 @@ def test_a_line_is_of_its_whole_utc_day_and_of_the_month_of_its_period(tmp_path:
         (("02/03/2021", "02/01/2021", "02/28/2021"), "day_first", "month_first"),
         (("02/03/2021", "01/03/2021", "31/03/2021"), "month_first", "day_first"),
         (("13/03/2021", "", ""), "month_first", "day_first"),
+        (("2021-03-02", "01/03/2021", "31/03/2021"), "month_first", "day_first"),
     ],
 )
 def test_the_billing_period_proves_the_order_of_a_date(tmp_path: Path, dates: tuple[str, ...], order: str, told: str) -> None:
@@ -109,6 +110,14 @@ def test_the_billing_period_proves_the_order_of_a_date(tmp_path: Path, dates: tu
     path = write(tmp_path / "bill.csv", azure_bytes(change))
     refused(path, "row 1", dates[0], f"date_order: {told}", date_order=order)
     assert parse_all("azure", path, date_order=told)["charge_period_start"].to_pylist()[0].month in (2, 3)
+
+
+def test_the_billing_period_proves_its_own_order_beside_a_date_of_parquet_s(tmp_path: Path) -> None:
+    row = {**AZURE_ROW, "BillingPeriodStartDate": "01/10/2026", "BillingPeriodEndDate": "31/10/2026"}
+    pq.write_table(pa.Table.from_pylist([row | {"Date": date(2026, 10, 1)}]), tmp_path / "bill.parquet")
+    refused(tmp_path / "bill.parquet", "row 1", "2026-10-01", "date_order: day_first")
+    (told,) = parse_all("azure", tmp_path / "bill.parquet", date_order="day_first").to_pylist()
+    assert (told["charge_period_start"], told["billing_period"]) == (datetime(2026, 10, 1, tzinfo=UTC), date(2026, 10, 1))
 
 
 def test_dates_are_written_in_one_way_and_are_whole_days(tmp_path: Path) -> None:
@@ -128,6 +137,7 @@ def test_dates_are_written_in_one_way_and_are_whole_days(tmp_path: Path) -> None
         (SCALE_SET.lstrip("/"), "aks-gpu-1234-vmss00000c", f"{SCALE_SET}/virtualMachines/12"),
         (f"{SCALE_SET}/", "aks-gpu-1234-vmss0000zz", f"{SCALE_SET}/virtualMachines/1295"),
         (SCALE_SET, "aks-gpu-1234-vmss_0a1b2c3d", f"{GROUP}/virtualMachines/aks-gpu-1234-vmss_0a1b2c3d"),
+        (SCALE_SET, "aks-gpu-1234-vmss_12345678", f"{GROUP}/virtualMachines/aks-gpu-1234-vmss_12345678"),
         (SCALE_SET, "another_7", SCALE_SET),
         (SCALE_SET, None, SCALE_SET),
         (f"{GROUP}/virtualMachines/vm-1", "vm-1", f"{GROUP}/virtualMachines/vm-1"),
@@ -233,6 +243,15 @@ def test_list_is_the_cost_that_the_export_tells_else_price_times_quantity(tmp_pa
     ]
     rows = lines(tmp_path, *changes, cost="list")
     assert [row["cost_nanos"] for row in rows] == [80_500_000_000, 96 * 10**9, 0]
+
+
+def test_a_price_is_asked_of_the_rows_that_need_it(tmp_path: Path) -> None:
+    changes = [
+        {"PaygCostInBillingCurrency": "120", "PayGPrice": ""},
+        {"PaygCostInBillingCurrency": "", "PayGPrice": "5", "Quantity": "24"},
+        {"MeterCategory": "SaaS", "PaygCostInBillingCurrency": "", "PayGPrice": "", "EffectivePrice": ""},
+    ]
+    assert [row["cost_nanos"] for row in lines(tmp_path, *changes, cost="list")] == [120 * 10**9, 120 * 10**9, 0]
 
 
 def test_no_price_for_what_was_paid_is_refused(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from allocation.errors import AdapterError
 from tests.billing_adapters.bills import parse_all, sample, write
-from tests.billing_adapters.gcp_files import VM, credit, gcp_bytes, json_bytes
+from tests.billing_adapters.gcp_files import GCP_ROW, VM, credit, gcp_bytes, json_bytes
 from tests.billing_adapters.reports import total
 
 HANDMADE = "handmade_detailed_export_gpu.jsonl"
@@ -328,3 +328,38 @@ def test_prices_are_of_usage_and_never_silently_none(tmp_path: Path) -> None:
     lacking = write(tmp_path / "b.csv", gcp_bytes({}).replace(b"cost_at_list", b"x_other_cost"))
     with pytest.raises(AdapterError, match=r"cost_at_list .*the file can say billed, effective"):
         parse_all("gcp", lacking, cost="list")
+
+
+CREDIT = pa.struct([("amount", pa.float64()), ("type", pa.string())])
+
+
+@pytest.mark.parametrize("kind", [pa.list_(CREDIT), pa.large_list(CREDIT), pa.list_(CREDIT, 1)], ids=str)
+def test_credits_count_in_every_kind_of_list(tmp_path: Path, kind: pa.DataType) -> None:
+    row = {**GCP_ROW, "cost": "60", "credits": [{"amount": -20.0, "type": "DISCOUNT"}]}
+    table = pa.Table.from_pylist([row])
+    place = table.schema.get_field_index("credits")
+    pq.write_table(table.set_column(place, "credits", table["credits"].cast(pa.list_(CREDIT)).cast(kind)), tmp_path / "b.parquet")
+    assert total(parse_all("gcp", tmp_path / "b.parquet")) == 40
+
+
+def test_lists_without_a_type_are_empty(tmp_path: Path) -> None:
+    pq.write_table(pa.Table.from_pylist([{**GCP_ROW, "cost": "60", "credits": [], "system_labels": []}]), tmp_path / "b.parquet")
+    assert total(parse_all("gcp", tmp_path / "b.parquet")) == 60
+
+
+def test_a_file_without_credits_would_be_read_before_them_and_is_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.Table.from_pylist([GCP_ROW]), tmp_path / "b.parquet")
+    with pytest.raises(AdapterError, match="mandatory columns are missing: credits"):
+        parse_all("gcp", tmp_path / "b.parquet")
+
+
+def test_a_text_of_credits_holds_one_list(tmp_path: Path) -> None:
+    odd = '[]} {"v":[{"amount":-5,"type":"D"}]'
+    with pytest.raises(AdapterError, match="credits: a text of these rows holds more than one list"):
+        parse_all("gcp", write(tmp_path / "b.csv", gcp_bytes({"credits": odd}, {"credits": '[{"amount":-7,"type":"D"}]'})))
+
+
+def test_a_line_of_json_ends_at_a_line_feed_only(tmp_path: Path) -> None:
+    row = json.loads(json_bytes([{"cost": "60"}])) | {"location": {"region": "us\u2028central"}}
+    text = json.dumps(row, ensure_ascii=False).encode() + b"\n"
+    assert total(parse_all("gcp", write(tmp_path / "b.jsonl", text))) == 60
