@@ -111,14 +111,16 @@ def chart(kubeconfig_file: str) -> Document:
         "instance_config_map": "dagster-instance",
         "postgres_password_secret": "dagster-postgresql-secret",
     }
-    daemon = values["dagsterDaemon"]
-    assert not any(daemon[part]["enabled"] for part in ("runCoordinator", "runRetries"))
+    daemon, limits = values["dagsterDaemon"], values["concurrency"]
+    assert all(part["enabled"] for part in (limits, *daemon.values()))
     assert not deployment()["includeConfigInLaunchedRuns"]["enabled"]
     return {
+        "run_coordinator": {"module": "dagster._core.run_coordinator", "class": daemon["runCoordinator"]["type"]},
         "run_launcher": {"module": "dagster_k8s", "class": values["runLauncher"]["type"], "config": launcher},
         "run_monitoring": snake(daemon["runMonitoring"]),
+        "run_retries": snake(daemon["runRetries"]),
+        "concurrency": {part: snake(limits[part]) for part in ("runs", "pools")},
         "telemetry": values["telemetry"],
-        **values["additionalInstanceConfig"],
     }
 
 
