@@ -149,7 +149,7 @@ class Coming(Arrival):
     ) -> None:
         super().__init__(settings, cluster, partition, store)
         self._query, self._window, self._before, self._watch = query, window, before, watch
-        self._told, self._done = Told(settings.policy), False
+        self._told, self._done, self._there = Told(settings.policy), False, 0
         resumes = all(entry.url for entry in cluster.metrics) and clock.now() >= window.end
         sources = sources_of(cluster, settings)
         self._asked = [(source, window) for source in sources]
@@ -189,6 +189,7 @@ class Coming(Arrival):
             self._told.add(samples, findings)
             count = pc.sum(pc.list_value_length(samples["timestamps_ms"])).as_py() or 0
             self._watch(Step(FETCHED, str(self.partition), count, len(self._groups)))
+            self._there += 1
             yield place
 
     def finish(self) -> Fetched:
@@ -201,6 +202,8 @@ class Coming(Arrival):
 
     def _commit(self) -> None:
         told = self._told
+        if self._there != len(self._groups):
+            raise ChargebackError(f"{self.partition}: {self._there} of {len(self._groups)} shards are there; run the day again")
         if told.known_seconds < self._before * KEEPS_AT_LEAST:
             self._arriving.drop()
             self._done = True
