@@ -29,6 +29,7 @@ ROLES = {
     "declared": instant.DECLARED,
 }
 LEVELS = {"container": instant.CONTAINER, "device": instant.DEVICE, "inferred": instant.INFERRED_LEVEL}
+_GPU_KEY = ["machine", "gpu_uuid"]
 _DEVICE_KEY = ["machine", "gpu_uuid", "instance_rank", "gpu_instance", "mig_profile"]
 _HOLDER_KEY = ["machine", "namespace", "pod", "pod_uid"]
 
@@ -64,12 +65,15 @@ def build(pieces: Pieces, machines: pd.DataFrame, policy: Policy) -> Shard:
         machines: the machines that have frames in this shard; those without series get no GPU.
         policy: for the configured reserve.
     """
-    table, ts, values = _with_repeated_rows(_sorted_pieces(pieces.table), pieces.ts, pieces.values)
-    return _arrays(table, ts, values, machines, policy)
+    placed = _sorted_pieces(pieces.table)
+    gpus = placed.drop_duplicates("gpu")[_GPU_KEY].reset_index(drop=True)
+    devices = placed.drop_duplicates("device")[[*_DEVICE_KEY, "gpu"]].reset_index(drop=True)
+    table, ts, values = _with_repeated_rows(placed, pieces.ts, pieces.values)
+    return _arrays(table, ts, values, machines, gpus.merge(_models(table), on=_GPU_KEY, how="left"), devices, policy)
 
 
 def _sorted_pieces(pieces: pd.DataFrame) -> pd.DataFrame:
-    """In order of device, role and holder, with the device's number; a GPU's whole card always has a device."""
+    """In order of device, role and holder, with the numbers of GPU and device; a GPU's whole card always has a device."""
     rank = pd.to_numeric(pieces.gpu_instance, errors="coerce").fillna(2**40).astype("int64")
     pieces = pieces.assign(
         instance_rank=np.where(pieces.gpu_instance == "", -1, rank), role=pieces.role.map(ROLES).astype("int64")
@@ -81,14 +85,24 @@ def _sorted_pieces(pieces: pd.DataFrame) -> pd.DataFrame:
     pieces = pd.concat([pieces, whole], ignore_index=True)
     pieces.loc[pieces.instance_rank == -1, "mig_profile"] = ""
     pieces = pieces.sort_values([*_DEVICE_KEY, "role", "namespace", "pod", "pod_uid", "container", "metric"], ignore_index=True)
-    device = pieces.groupby(_DEVICE_KEY, sort=True).ngroup()
-    return pieces.assign(device=device)
+    return pieces.assign(**{name: _numbers(pieces, key) for name, key in (("gpu", _GPU_KEY), ("device", _DEVICE_KEY))})
+
+
+def _numbers(table: pd.DataFrame, key: list[str]) -> Int64:
+    """The number of each row's key in a table that is sorted by it."""
+    new = np.zeros(len(table), np.bool_)
+    for name in key:
+        values = table[name].to_numpy(object)
+        new[1:] |= values[1:] != values[:-1]
+    return np.cumsum(new, dtype=np.int64)
 
 
 def _with_known_profile(pieces: pd.DataFrame) -> pd.DataFrame:
     """An instance whose profile one source does not name has the one that the others name, where they name one."""
     key = ["machine", "gpu_uuid", "gpu_instance"]
     named = pieces[pieces.mig_profile != ""].drop_duplicates([*key, "mig_profile"])
+    if named.empty:
+        return pieces
     one = named[~named.duplicated(key, keep=False)][[*key, "mig_profile"]].rename(columns={"mig_profile": "known_profile"})
     pieces = pieces.merge(one, on=key, how="left")
     return pieces.assign(mig_profile=pieces.mig_profile.where(pieces.mig_profile != "", pieces.known_profile.fillna("")))
@@ -140,42 +154,28 @@ def _gather(lo: Int64, hi: Int64, ts: Int64, values: Int64) -> tuple[Int64, Int6
     return offsets, times, memory
 
 
-def _arrays(pieces: pd.DataFrame, ts: Int64, values: Int64, machines: pd.DataFrame, policy: Policy) -> Shard:
-    keys = pieces.drop_duplicates(["machine", "gpu_uuid"])[["machine", "gpu_uuid"]].sort_values(
-        ["machine", "gpu_uuid"], ignore_index=True
-    )
-    device_rows = pieces.drop_duplicates("device")[[*_DEVICE_KEY, "gpu_model"]]
-    whole = keys.assign(gpu_instance="", mig_profile="", instance_rank=-1, gpu_model="")
-    devices = (
-        pd.concat([device_rows, whole], ignore_index=True)
-        .drop_duplicates(_DEVICE_KEY)
-        .sort_values(_DEVICE_KEY, ignore_index=True)
-    )
-    gpus = keys.merge(_models(pieces), on=["machine", "gpu_uuid"], how="left")
-    gpu_number = gpus.reset_index(names="gpu")[["machine", "gpu_uuid", "gpu"]]
-    devices = devices.drop(columns="gpu_model").merge(gpu_number, on=["machine", "gpu_uuid"], how="left")
-    pieces = pieces.drop(columns="device").merge(
-        devices.reset_index(names="device")[[*_DEVICE_KEY, "device", "gpu"]], on=_DEVICE_KEY, how="left"
-    )
-    holders = pieces[pieces.pod != ""].drop_duplicates(_HOLDER_KEY)[_HOLDER_KEY].sort_values(_HOLDER_KEY, ignore_index=True)
-    pieces = pieces.merge(holders.reset_index(names="holder"), on=_HOLDER_KEY, how="left").fillna({"holder": -1})
-    pairs = (
-        pieces[pieces.holder >= 0]
-        .drop_duplicates(["device", "holder"])[["device", "holder"]]
-        .sort_values(["device", "holder"], ignore_index=True)
-    )
-    pairs["local"] = pairs.groupby("device").cumcount()
-    pieces = pieces.merge(pairs, on=["device", "holder"], how="left").fillna({"local": 0})
+def _arrays(
+    pieces: pd.DataFrame, ts: Int64, values: Int64, machines: pd.DataFrame, gpus: pd.DataFrame, devices: pd.DataFrame,
+    policy: Policy,
+) -> Shard:  # fmt: skip
+    named = (pieces.pod != "").to_numpy(np.bool_)
+    holders = pieces[named][_HOLDER_KEY].drop_duplicates().sort_values(_HOLDER_KEY, ignore_index=True)
+    holder = np.full(len(pieces), -1, np.int64)
+    holder[named] = pieces[named].groupby(_HOLDER_KEY, sort=True).ngroup()
+    pairs, pair = np.unique(np.column_stack((pieces.device, holder))[named], axis=0, return_inverse=True)
+    local = np.zeros(len(pieces), np.int64)
+    local[named] = pair - np.searchsorted(pairs[:, 0], pairs[:, 0])[pair]
+    pieces = pieces.assign(local=local)
     offsets, times, memory = _gather(*map(read_only, (pieces.lo.to_numpy(np.int64), pieces.hi.to_numpy(np.int64), ts, values)))
-    topology = _topology(pieces, machines, gpus, devices, holders, pairs, _days(pieces, offsets, times, len(gpus)), policy)
+    days = _days(pieces, offsets, times, len(gpus))
+    topology = _topology(pieces, machines, gpus, devices, holders, pairs, days, policy)
     alive = read_only(pieces[["from_ms", "until_ms"]].to_numpy(np.int64))
-    series = pieces[["metric", "container"]]
+    series = pieces[["metric", "container"]].reset_index(drop=True)
     return Shard(offsets, times, memory, alive, _reports(pieces), topology, machines, gpus, devices, holders, series)
 
 
 def _models(pieces: pd.DataFrame) -> pd.DataFrame:
-    named = pieces[pieces.gpu_model != ""].drop_duplicates(["machine", "gpu_uuid"])
-    return named[["machine", "gpu_uuid", "gpu_model"]]
+    return pieces[pieces.gpu_model != ""].drop_duplicates(_GPU_KEY)[[*_GPU_KEY, "gpu_model"]]
 
 
 def _days(pieces: pd.DataFrame, offsets: Int64, ts: Int64, gpus: int) -> tuple[Int64, Int64]:
@@ -218,7 +218,7 @@ def _reports(pieces: pd.DataFrame) -> Reports:
 
 def _topology(
     pieces: pd.DataFrame, machines: pd.DataFrame, gpus: pd.DataFrame, devices: pd.DataFrame, holders: pd.DataFrame,
-    pairs: pd.DataFrame,
+    pairs: Int64,
     days: tuple[Int64, Int64], policy: Policy,
 ) -> Topology:  # fmt: skip
     memory = gpus.machine.map(machines.gpu_memory_bytes).fillna(-1).to_numpy(np.int64)
@@ -236,8 +236,8 @@ def _topology(
         day_offsets=days[0],
         days=days[1],
         holder_offsets=_offsets(holders.machine, len(machines)),
-        device_holder_offsets=_offsets(pairs.device, len(devices)),
-        device_holders=pairs.holder.to_numpy(np.int64),
+        device_holder_offsets=np.searchsorted(pairs[:, 0], np.arange(len(devices) + 1)).astype(np.int64),
+        device_holders=np.ascontiguousarray(pairs[:, 1]),
         role=pieces.role.to_numpy(np.int64),
         level=pieces.level.map(LEVELS).to_numpy(np.int64),
         includes_reserved=pieces.includes_reserved.to_numpy(np.bool_),

@@ -85,6 +85,10 @@ def _reserves(view: View) -> list[Finding]:
 def _preallocated(view: View) -> list[Finding]:
     """By container the sum of the containers; where rows repeat the device's value, only for the one pod of a device."""
     pods = view.pods[view.pods.level.isin((instant.CONTAINER, instant.DEVICE))]
+    most = np.bincount(pods.device, pods.largest, len(view.devices))
+    pods = pods[(most > FULL_SHARE * view.devices["size"]).to_numpy()[pods.device]]
+    if pods.empty:
+        return []
     own = pods[pods.level == instant.CONTAINER].groupby(["device", "holder"], as_index=False)
     own_rows = own.agg({"machine": "first", "covered": "min", "smallest": "sum", "largest": "sum"})
     alone = pods.groupby("device").holder.transform("nunique") == 1

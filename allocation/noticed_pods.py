@@ -55,6 +55,8 @@ def _lost(view: View) -> list[Finding]:
 
 def _reservations(view: View) -> list[Finding]:
     reserves = names_reservation(view.holders.namespace, view.holders.pod) | view.holders.is_reservation.eq(True)
+    if not reserves.any():
+        return []
     rows = view.pods[reserves.to_numpy()[view.pods.holder]].groupby(["holder", "device"], as_index=False)
     rows = rows.agg({"covered": "max", "machine": "first"})
     rows = rows[rows.covered > view.policy.max_hold_ms].join(view.holders[["namespace", "pod"]], on="holder")
@@ -116,15 +118,19 @@ def _without_request(view: View) -> list[Finding]:
 
 def _skewed(view: View) -> list[Finding]:
     """Samples of a pod before its own start; only where the source itself names the uid."""
-    table = view.held.pieces.table
-    rows = table[table.own_uid & (table.role == "pod_memory")].merge(view.held.lives[[*POD_KEY, "started_ms"]], on=POD_KEY)
+    table, lives = view.held.pieces.table, view.held.lives
+    rows = table[table.own_uid & (table.role == "pod_memory")]
+    rows = rows[rows.from_ms - view.held.pieces.ts[rows.lo.to_numpy(np.int64)] > view.policy.max_hold_ms]
+    if rows.empty:
+        return []
+    rows = rows.merge(lives[[*POD_KEY, "started_ms"]], on=POD_KEY)
     rows = rows.assign(start_ms=view.held.pieces.ts[rows.lo.to_numpy(np.int64)], end_ms=rows.started_ms)
     rows = rows[rows.end_ms - rows.start_ms > view.policy.max_hold_ms].astype({"end_ms": "int64"})
     rows = rows[_within(view, rows) > 0]
     ends, hi = rows.end_ms.to_numpy(np.int64), rows.hi.to_numpy(np.int64)
     lo = rows.lo.to_numpy(np.int64)
     rows = rows.assign(early=ends - rows.start_ms, samples=first_at(view.held.pieces.ts, lo, hi, ends) - lo)
-    rows = rows.sort_values("early").drop_duplicates(POD_KEY, keep="last")
+    rows = rows.sort_values(["early", "samples"]).drop_duplicates(POD_KEY, keep="last").sort_values(POD_KEY)
     evidence = "its first sample is " + _seconds(rows.early) + " before its start, "
     evidence += _texts(rows.samples, str) + " samples are not used; the clocks of the two sources differ"
     return view.of_pods(Code.SKEWED_CLOCKS, rows, evidence)
@@ -147,6 +153,9 @@ def _outside_life(view: View) -> list[Finding]:
     late = late.assign(ms=late["last"] - late.until_ms, says="after its known end")
     rows = pd.concat([early, late], ignore_index=True)
     rows = rows[rows.ms > view.policy.max_hold_ms]
+    if rows.empty:
+        return []
+    machines = rows.groupby(rows.namespace + "/" + rows.pod).machine.unique()
     keys = ["namespace", "pod", "says"]
     rows = rows.groupby(keys, as_index=False).agg({"samples": "sum", "ms": "max", "machine": "first"})
     evidence = (
@@ -157,7 +166,10 @@ def _outside_life(view: View) -> list[Finding]:
     )
     samples = rows.groupby(rows.namespace + "/" + rows.pod).samples.sum()
     found = view.of_pods(Code.SAMPLES_OUTSIDE_LIFE, rows, evidence)
-    return [replace(finding, count=int(samples[finding.subject])) for finding in found]
+    return [
+        replace(finding, count=int(samples[finding.subject]), period=view.period_of(machines[finding.subject]))
+        for finding in found
+    ]
 
 
 def _samples_between(view: View, table: pd.DataFrame, start: Int64, end: Int64) -> pd.DataFrame:
@@ -172,7 +184,8 @@ def _samples_between(view: View, table: pd.DataFrame, start: Int64, end: Int64) 
 def _on_partitioned(view: View) -> list[Finding]:
     """Rows on a whole card in frames in which its instances are known (R23)."""
     card = view.devices.partitioned.to_numpy()[view.series.device]
-    pods = _by_frame(view, np.flatnonzero(card & (view.series.role == instant.POD)))
+    mine = np.flatnonzero(card & (view.series.role == instant.POD))
+    pods = _by_frame(view, mine) if len(mine) else view.series.iloc[:0]
     if pods.empty:
         return []
     is_instance = view.shard.topology.is_instance[view.series.device]

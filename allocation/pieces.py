@@ -67,15 +67,17 @@ def _own_account(pieces: pd.DataFrame) -> pd.DataFrame:
 
     Its used goes where the other shows used or pods' rows; its total also where the other shows used and free.
     """
-    place = ["machine", "gpu_uuid", "gpu_instance"]
+    own = (pieces.level == "container").to_numpy() & (pieces.role != "pod_memory").to_numpy()
     told = pieces[pieces.level == "device"]
+    if told.empty or not own.any():
+        return pieces
+    place = ["machine", "gpu_uuid", "gpu_instance"]
     shows = told.assign(role=told.role.replace({"pod_memory": "used"}))[[*place, "role"]].drop_duplicates()
     sized = shows[shows.role.isin(("used", "free"))].groupby(place).role.nunique()
     whole = sized[sized == 2].reset_index()[place].assign(role="total")
     shows = pd.concat([shows, whole], ignore_index=True).drop_duplicates()
     shows = shows[shows.role != "declared"].assign(told_there=True)
     there = pieces.merge(shows, on=[*place, "role"], how="left").told_there.notna().to_numpy()
-    own = (pieces.level == "container").to_numpy() & (pieces.role != "pod_memory").to_numpy()
     return pieces[~(there & own)]
 
 
@@ -130,19 +132,25 @@ def _with_uids(pieces: pd.DataFrame, ts: Int64, pods: pd.DataFrame) -> pd.DataFr
     named = pieces[held & (pieces.pod_uid != "")].merge(
         lives.drop(columns="seen_ms"), on=["namespace", "pod", "pod_uid"], how="left"
     )
-    by_name = lives.rename(columns={"pod_uid": "known_uid"})
-    group = by_name.groupby(["namespace", "pod"])
-    by_name["next_ms"] = group.seen_ms.shift(-1).fillna(NEVER).astype("int64")
-    by_name["first_ms"] = np.where(group.cumcount() == 0, -NEVER, by_name.seen_ms)
-    unnamed = pieces[held & (pieces.pod_uid == "")].merge(by_name, on=["namespace", "pod"], how="left")
-    shown = named.drop_duplicates(["namespace", "pod", "pod_uid"])
-    shown = shown[~shown.duplicated(["namespace", "pod"], keep=False)].set_index(["namespace", "pod"]).pod_uid
-    by_series = shown.reindex(pd.MultiIndex.from_frame(unnamed[["namespace", "pod"]])).set_axis(unnamed.index)
-    unnamed["pod_uid"] = unnamed.known_uid.fillna(by_series).fillna("")
-    unnamed = _cut(unnamed, ts, unnamed.first_ms.fillna(-NEVER).astype("int64"), unnamed.next_ms.fillna(NEVER).astype("int64"))
-    lived = pd.concat([named, unnamed], ignore_index=True)
+    lived = pd.concat([named, _with_known_uids(pieces[held & (pieces.pod_uid == "")], named, lives, ts)], ignore_index=True)
     lived = lived.assign(
         from_ms=np.maximum(lived.from_ms, lived.started_ms.fillna(-NEVER)).astype("int64"),
         until_ms=np.minimum(lived.until_ms, lived.ended_ms.fillna(NEVER)).astype("int64"),
     )
     return pd.concat([pieces[~held], lived], ignore_index=True)
+
+
+def _with_known_uids(unnamed: pd.DataFrame, named: pd.DataFrame, lives: pd.DataFrame, ts: Int64) -> pd.DataFrame:
+    """Pieces of pods whose uid the source does not tell, cut where their name goes over to another pod."""
+    if unnamed.empty:
+        return named.iloc[:0]
+    by_name = lives.rename(columns={"pod_uid": "known_uid"})
+    group = by_name.groupby(["namespace", "pod"])
+    by_name["next_ms"] = group.seen_ms.shift(-1).fillna(NEVER).astype("int64")
+    by_name["first_ms"] = np.where(group.cumcount() == 0, -NEVER, by_name.seen_ms)
+    unnamed = unnamed.merge(by_name, on=["namespace", "pod"], how="left")
+    shown = named.drop_duplicates(["namespace", "pod", "pod_uid"])
+    shown = shown[~shown.duplicated(["namespace", "pod"], keep=False)].set_index(["namespace", "pod"]).pod_uid
+    by_series = shown.reindex(pd.MultiIndex.from_frame(unnamed[["namespace", "pod"]])).set_axis(unnamed.index)
+    unnamed["pod_uid"] = unnamed.known_uid.fillna(by_series).fillna("")
+    return _cut(unnamed, ts, unnamed.first_ms.fillna(-NEVER).astype("int64"), unnamed.next_ms.fillna(NEVER).astype("int64"))

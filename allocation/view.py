@@ -122,16 +122,32 @@ class View:
         length = np.concatenate(([0], np.cumsum(self.windows.end - self.windows.start)))
         return np.asarray(length[self.windows.offsets[1:]] - length[self.windows.offsets[:-1]])
 
+    @cached_property
+    def _names(self) -> tuple[list[str], list[int]]:
+        """``gpu`` or ``gpu/instance`` of each device, and its machine."""
+        devices, gpus = self.shard.devices, self.shard.gpus
+        uuid, machine = gpus.gpu_uuid.tolist(), gpus.machine.tolist()
+        parts = zip(devices.gpu.tolist(), devices.gpu_instance.tolist(), strict=True)
+        return ["/".join(filter(None, (uuid[gpu], instance))) for gpu, instance in parts], [machine[gpu] for gpu in devices.gpu]
+
+    @cached_property
+    def _periods(self) -> list[tuple[pd.Timestamp, pd.Timestamp]]:
+        """From the first frame of each machine to the end of its last."""
+        first, last = self.windows.offsets[:-1], self.windows.offsets[1:] - 1
+        return [
+            (from_ms(start), from_ms(end))
+            for start, end in zip(self.windows.start[first].tolist(), self.windows.end[last].tolist(), strict=True)
+        ]
+
     def device_name(self, device: int) -> str:
         """``gpu`` or ``gpu/instance``."""
-        row = self.devices.iloc[int(device)]
-        return "/".join(part for part in (row.gpu_uuid, row.gpu_instance) if part)
+        return self._names[0][int(device)]
 
     def of_device(self, code: Code, device: int, evidence: str, severity: Severity = Severity.WARNING) -> Finding:
         """A finding about a device."""
-        machine = int(self.devices.machine.iloc[int(device)])
+        machine = self._names[1][int(device)]
         subject = f"{self.shard.machines.node[machine]}/{self.device_name(device)}"
-        return Finding(code, severity, subject, evidence, self._period([machine]))
+        return Finding(code, severity, subject, evidence, self.period_of([machine]))
 
     def of_pods(
         self, code: Code, rows: pd.DataFrame, evidence: "pd.Series[str]", severity: Severity = Severity.WARNING
@@ -140,14 +156,15 @@ class View:
         table = rows[["namespace", "pod", "machine"]].assign(evidence=evidence)
         return [
             Finding(
-                code, severity, f"{namespace}/{pod}", "; ".join(dict.fromkeys(of.evidence)), self._period(of.machine), len(of)
+                code, severity, f"{namespace}/{pod}", "; ".join(dict.fromkeys(of.evidence)), self.period_of(of.machine), len(of)
             )
             for (namespace, pod), of in table.groupby(["namespace", "pod"], sort=True)
         ]  # fmt: skip
 
-    def _period(self, machines: "pd.Series[int] | list[int]") -> tuple[pd.Timestamp, pd.Timestamp]:
-        first, last = self.windows.offsets[list(machines)], self.windows.offsets[np.array(list(machines)) + 1] - 1
-        return from_ms(self.windows.start[first].min()), from_ms(self.windows.end[last].max())
+    def period_of(self, machines: "pd.Series[int] | list[int] | Int64") -> tuple[pd.Timestamp, pd.Timestamp]:
+        """From the first frame of these machines to the end of their last."""
+        periods = [self._periods[int(machine)] for machine in machines]
+        return min(start for start, _ in periods), max(end for _, end in periods)
 
 
 def gib(size: float) -> str:
