@@ -26,6 +26,9 @@ from pipelines.places import Place
 _JOBS = 8
 """So many jobs are under way at once at most."""
 _SAID = "number long, error binary"
+_INSTALL = (
+    "gpu-chargeback must be installed where Spark's workers are, for the Python that `spark.pyspark.python` in engine.conf names"
+)
 
 
 class SparkEngine:
@@ -117,8 +120,9 @@ class _Run:
         try:
             return job.result()
         except failures() as error:
-            remedy = "Nothing was written; `spark.log.level: WARN` in engine.conf shows Spark's log"
-            raise ChargebackError(f"Spark gave a shard up: {in_a_line(error)}. {remedy}") from error
+            told = in_a_line(error)
+            remedy = _INSTALL if "No module named" in told else "`spark.log.level: WARN` in engine.conf shows Spark's log"
+            raise ChargebackError(f"Spark gave a shard up: {told}. Nothing was written; {remedy}") from error
 
     def end(self) -> None:
         """Ends what is being run and removes the working folder."""

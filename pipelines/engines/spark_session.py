@@ -3,6 +3,7 @@
 Here does not belong what is run in it (``spark``).
 """
 
+import re
 import sys
 import tempfile
 import warnings
@@ -83,11 +84,14 @@ def _started(entry: EngineEntry) -> "SparkContext":
     try:
         context = SparkContext(conf=conf, gateway=_gateway(conf, log))
     except refused as error:
-        told = _last_line(log) if type(error).__name__ == "PySparkRuntimeError" else ""
-        raise ChargebackError(
-            f"Spark does not start with engine.master {entry.master!r}: {told or in_a_line(error)}. It needs Java 17 or later "
-            "(JAVA_HOME, or `java` on PATH), and its master must answer"
-        ) from error
+        told = _first_line(log) if type(error).__name__ == "PySparkRuntimeError" else ""
+        remedy = (
+            ". Install Java 17 or later, or name its folder in JAVA_HOME"
+            if re.search(r"\bjava\b|JAVA_HOME|class file", told)
+            else ""
+        )
+        problem = f"Spark does not start with engine.master {entry.master!r}: {told or in_a_line(error)}{remedy}"
+        raise ChargebackError(problem) from error
     python = entry.conf.get(_PYTHON) or (sys.executable if here else None)
     if python:
         context.pythonExec = python
@@ -103,12 +107,13 @@ def _gateway(conf: "SparkConf", log: IO[bytes] | None) -> Any:  # noqa: ANN401
     return None if SparkContext._gateway else launch(conf, {"stderr": log})  # noqa: SLF001
 
 
-def _last_line(log: IO[bytes] | None) -> str:
+def _first_line(log: IO[bytes] | None) -> str:
+    """What a JVM that did not start complained of first."""
     if log is None:
-        return ""
+        return "see above"
     log.seek(0)
     lines = [line.strip() for line in log.read().decode(errors="replace").splitlines()]
-    return next((line[:300] for line in reversed(lines) if line and not line.startswith(("at ", "..."))), "")
+    return next((line.rstrip(".")[:300] for line in lines if line and not line.startswith(("WARNING", "Using ", "at "))), "")
 
 
 def in_a_line(error: BaseException) -> str:

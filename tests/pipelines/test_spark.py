@@ -1,22 +1,28 @@
 """Shards on Spark: a cluster of two workers gives the rows of one machine, bit for bit, whatever becomes of a worker."""
 
+import os
 import pickle
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
 
 from allocation.errors import ChargebackError, SeriesError, SettingsError
 from pipelines.engine_settings import EngineEntry
 from pipelines.engines import open_engine
-from pipelines.engines.work_folder import Desk
+from pipelines.engines.work_folder import Desk, WorkFolder
 from pipelines.places import Place
 from pipelines.results import RESULT_TABLES
 from pipelines.settings import load_settings
 from pipelines.stages import run_day
 from pipelines.storage import TableStore
 from pipelines.walk import open_walk
+from tests.servers import s3_server
 from tests.spark import CLUSTER, Killed, cluster, in_process, needs_spark
 from tests.walk import test_faults
 from tests.walk.test_faults import DAY, gpu, line
@@ -102,6 +108,43 @@ def test_an_error_in_a_task_is_one_clear_line(tmp_path: Path, capfd: pytest.Capt
         engine.close()
         assert not list(tmp_path.glob(".work/.*"))
     assert capfd.readouterr().err == ""
+
+
+@needs_spark
+def test_without_java_the_error_says_so(tmp_path: Path) -> None:
+    text = (
+        "from pipelines.engine_settings import EngineEntry; from pipelines.engines.spark_session import Session\n"
+        "try: Session(EngineEntry(kind='spark'))\n"
+        "except Exception as error: print(type(error).__name__, error)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", text], env=os.environ | {"JAVA_HOME": str(tmp_path)}, capture_output=True, text=True, check=True
+    )
+    assert re.fullmatch(
+        r"ChargebackError Spark does not start with engine.master 'local\[\*\]': .*/bin/java: No such file or directory\. "
+        r"Install Java 17 or later, or name its folder in JAVA_HOME\n",
+        found.stdout,
+    )
+    assert found.stderr == ""
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    with s3_server() as url:
+        boto3.client("s3", endpoint_url=url, region_name="us-east-1").create_bucket(Bucket="example-bucket")
+        yield Place("s3://example-bucket/tables", url, "us-east-1")
+
+
+def test_tasks_and_results_travel_through_an_object_store(s3: Place) -> None:
+    folder = WorkFolder(s3, str.upper)
+    folder.put(7, "a task")
+    assert folder.desk.run(7) == folder.desk.run(7) == b""
+    assert folder.take(7) == "A TASK"
+    assert [path.rpartition("/")[2] for path in s3.below(".work")] == ["work"]
+    folder.close()
+    assert s3.below(".work") == []
 
 
 def test_a_folder_that_a_machine_does_not_have_is_named(tmp_path: Path) -> None:
