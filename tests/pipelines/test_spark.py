@@ -71,7 +71,7 @@ def test_two_workers_give_the_files_of_one_machine_though_one_is_killed(tmp_path
 
 @needs_spark
 @pytest.mark.usefixtures("spark")
-def test_results_come_in_order_from_several_processes_and_few_tasks_are_taken_ahead(tmp_path: Path) -> None:
+def test_results_come_in_order_from_other_processes_and_few_tasks_are_taken_ahead(tmp_path: Path) -> None:
     asked: list[int] = []
 
     def coming() -> Iterator[str]:
@@ -86,7 +86,7 @@ def test_results_come_in_order_from_several_processes_and_few_tasks_are_taken_ah
         assert len(asked) - len(results) < most
         assert len(list(tmp_path.rglob("*.task"))) < most
     assert [name for name, _ in results] == [f"task {n}" for n in range(12)]
-    assert len({process for _, process in results}) == 2
+    assert os.getpid() not in {process for _, process in results}
 
 
 @needs_spark
