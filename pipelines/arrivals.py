@@ -136,6 +136,7 @@ class Kept(Arrival):
 
     def finish(self) -> Fetched:
         """Nodes and pods as they follow from what is kept and from the configuration of now."""
+        self.store.clean("samples", self.partition)
         return derive(self.settings, self.cluster, self.partition, self.store, reused=True)
 
     def leave(self) -> None:

@@ -39,8 +39,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def fleet_at(folder: Path, url: str, workers: int = 2) -> Fleet:
-    """A fleet whose day has four shards and one of machines that had several names or have no series."""
-    entry = {"kind": "prometheus", "url": url, "chunk": "2d", "retries": 0}
+    """A fleet whose day has three shards and one of machines that had several names or have no series."""
+    entry = {"kind": "prometheus", "url": url, "chunk": "2d", "retries": 0, "nodes_per_shard": 3}
     return Fleet(folder, entry, engine={"kind": "local", "workers": workers})
 
 
