@@ -4,6 +4,8 @@ A machine that was renamed, a name that two machines had one after the other, ma
 counters of model servers, a host that is divided by requests, lines that are spread. The day is over, whatever the clock says.
 """
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -100,6 +102,7 @@ class Fleet:
     def __init__(self, folder: Path, entry: Mapping[str, object] | None = None, **more: object) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self.config = folder, folder / "chargeback.yaml"
+        self.out = folder / str(more.get("output", "out"))
         source = {"kind": "openmetrics", "path": "metrics.om", "profile": "dcgm", "nodes_per_shard": 2} | dict(entry or {})
         if "url" in source:
             source.pop("path")
@@ -127,11 +130,6 @@ class Fleet:
         (self.folder / "bill.csv").write_text("\n".join([_HEAD, *lines, ""]), encoding="utf-8")
 
     @property
-    def out(self) -> Path:
-        """Where its tables are."""
-        return self.folder / "out"
-
-    @property
     def store(self) -> TableStore:
         """Its tables."""
         return TableStore(str(self.out))
@@ -157,3 +155,21 @@ class Fleet:
 def markers(folder: Path) -> list[Path]:
     """The markers of whole partitions below a folder."""
     return [p for p in folder.rglob(COMMIT) if not any(part.startswith(".") for part in p.parts)]
+
+
+def assert_whole(fleet: Fleet, old: dict[str, bytes], new: dict[str, bytes]) -> None:
+    """Each partition that readers see is wholly old or wholly new; a marker of new rows stands beside no old ones.
+
+    ``old``, ``new``: see ``Fleet.bytes_of``.
+    """
+    for marker in markers(fleet.out):
+        name, files = str(marker.relative_to(fleet.out)), json.loads(marker.read_bytes())["files"]
+        held = {file: (marker.parent / file).read_bytes() for file in files}
+        if "part-0.parquet" not in files:
+            assert {file: hashlib.sha256(content).hexdigest() for file, content in held.items()} == files
+            continue
+        place = name.replace(COMMIT, "part-0.parquet")
+        assert held["part-0.parquet"] in (old.get(place), new[place])
+        assert marker.read_bytes() in (old.get(name), new[name])
+        if marker.read_bytes() == new[name]:
+            assert held["part-0.parquet"] == new[place]

@@ -1,7 +1,5 @@
 """Runs that are killed: what readers see until the rerun, and that the rerun gives the very bytes of an undisturbed run."""
 
-import hashlib
-import json
 import os
 import shutil
 import signal
@@ -15,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.results import RESULT_TABLES
-from pipelines.storage import COMMIT
-from tests.fleets import Fleet, bill_lines, fleet_lines, markers
+from tests.fleets import Fleet, assert_whole, bill_lines, fleet_lines
 from tests.forked_runs import ROOT, Forks, alive, children_of, forks, waited
 from tests.servers import Answer, Request, forwarded, needs_prometheus, prometheus, protocol_server
 
@@ -42,21 +39,6 @@ def fleet_at(folder: Path, url: str, workers: int = 2) -> Fleet:
     """A fleet whose day has three shards and one of machines that had several names or have no series."""
     entry = {"kind": "prometheus", "url": url, "chunk": "2d", "retries": 0, "nodes_per_shard": 3}
     return Fleet(folder, entry, engine={"kind": "local", "workers": workers})
-
-
-def assert_whole(fleet: Fleet, old: dict[str, bytes], new: dict[str, bytes]) -> None:
-    """Each partition that readers see is wholly old or wholly new; a marker of new rows stands beside no old ones."""
-    for marker in markers(fleet.out):
-        name, files = str(marker.relative_to(fleet.out)), json.loads(marker.read_bytes())["files"]
-        held = {file: (marker.parent / file).read_bytes() for file in files}
-        if "part-0.parquet" not in files:
-            assert {file: hashlib.sha256(content).hexdigest() for file, content in held.items()} == files
-            continue
-        place = name.replace(COMMIT, "part-0.parquet")
-        assert held["part-0.parquet"] in (old.get(place), new[place])
-        assert marker.read_bytes() in (old.get(name), new[name])
-        if marker.read_bytes() == new[name]:
-            assert held["part-0.parquet"] == new[place]
 
 
 def killed_at(forked: Forks, fleet: Fleet, part: float, whole_s: float, *more: str) -> None:
