@@ -122,7 +122,7 @@ def _warm() -> None:
 
 
 def _serve(log: str, commands: IO[str]) -> None:
-    set_forkserver_preload([__name__ if __name__ != "__main__" else "tests.forked_runs"])
+    set_forkserver_preload(["tests.forked_runs"])
     forkserver.ensure_running()
     os.environ.pop(WARM)
     _warm()
@@ -151,7 +151,7 @@ def _run(arguments: list[str], log: str) -> None:
         os._exit(code)
 
 
-if WARM in os.environ and __name__ != "__main__":
+if WARM in os.environ and __name__ == "tests.forked_runs":  # in the server of processes
     _warm()
 if __name__ == "__main__":
     _serve(sys.argv[1], sys.stdin)
