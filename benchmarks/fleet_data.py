@@ -69,23 +69,23 @@ class _Template:
     pod_samples: int
 
 
-def write_fleet(folder: Path, shards: int, workers: int = 2) -> Fleet:
-    """A fleet of so many shards of 15 nodes and about a million samples of pods each."""
+def write_fleet(folder: Path, shards: int, *, nodes: int = NODE_COUNT, workers: int = 2) -> Fleet:
+    """A fleet of so many shards of so many nodes; with 15 a shard has about a million samples of pods."""
     folder.mkdir(parents=True, exist_ok=True)
     types = "\n".join(f"  {_type(mib)}: {{gpus: {GPUS_PER_NODE}, gpu_memory: {mib}MiB}}" for mib in sorted(set(CARDS_MIB)))
     (folder / "chargeback.yaml").write_text(_CONFIG % (types, workers), encoding="utf-8")
     settings = load_settings(folder / "chargeback.yaml")
-    templates = [_template(seed) for seed in range(min(DRAWN, shards))]
-    _write_bill(folder / "bill.parquet", shards * NODE_COUNT)
+    templates = [_template(seed, nodes) for seed in range(min(DRAWN, shards))]
+    _write_bill(folder / "bill.parquet", shards * nodes)
     store, partition = TableStore(settings.output), Partition(DAY, CLUSTER)
     _write_series(settings, store, partition, [templates[n % DRAWN] for n in range(shards)])
     files = tuple(Path(settings.output) / place for place in store.part_files("samples", partition))
     samples = sum(templates[n % DRAWN].pod_samples for n in range(shards))
-    return Fleet(folder / "chargeback.yaml", shards * NODE_COUNT, samples, files)
+    return Fleet(folder / "chargeback.yaml", shards * nodes, samples, files)
 
 
-def _template(seed: int) -> _Template:
-    work = ordinary(seed)
+def _template(seed: int, nodes: int) -> _Template:
+    work = ordinary(seed, nodes=nodes)
     samples = work.samples
     of_pods = samples.filter(pc.equal(samples["role"], "pod_memory"))
     lists = of_pods["timestamps_ms"].combine_chunks()
@@ -109,7 +109,7 @@ def _write_series(settings: Settings, store: TableStore, partition: Partition, t
     written: list[Future[str]] = []
     with ThreadPoolExecutor(2) as pool:
         for number, template in enumerate(templates):
-            samples = _named(template.samples, number)
+            samples = _named(template.samples, number, _nodes(number, len(template.types)))
             written.append(pool.submit(arriving.add, number, samples))
             told.add(samples, [])
     for one in written:
@@ -118,11 +118,10 @@ def _write_series(settings: Settings, store: TableStore, partition: Partition, t
     arriving.commit(told.detail(query, [["dcgm"]]))
 
 
-def _named(samples: pa.Table, shard: int) -> pa.Table:
+def _named(samples: pa.Table, shard: int, names: Sequence[str]) -> pa.Table:
     """The same series under the names of one shard; their order is the same."""
-    nodes = pa.array(_nodes(shard))
     number = pc.cast(pc.utf8_slice_codeunits(samples["node"], len("node-")), pa.int32())
-    own = {"node": nodes.take(number.combine_chunks())}
+    own = {"node": pa.array(names).take(number.combine_chunks())}
     for name in ("gpu_uuid", "pod_uid", "pod"):
         own[name] = _prefixed(samples[name].combine_chunks(), shard)
     columns = [own[name] if name in own else samples[name].combine_chunks() for name in SAMPLES.names]
@@ -133,13 +132,13 @@ def _prefixed(values: pa.Array, shard: int) -> pa.Array:
     return pc.if_else(pc.equal(values, ""), "", pc.binary_join_element_wise(f"s{shard:04d}", values, "-"))
 
 
-def _nodes(shard: int) -> list[str]:
-    return [f"gpu-{shard * NODE_COUNT + n:05d}" for n in range(NODE_COUNT)]
+def _nodes(shard: int, count: int) -> list[str]:
+    return [f"gpu-{shard * count + n:05d}" for n in range(count)]
 
 
 def _inventory(templates: Sequence[_Template]) -> Iterator[pa.Table]:
     """Series of kube-state-metrics of all shards, metric by metric: nodes and their types; pods, their labels, owners and GPU."""
-    names = [name for shard in range(len(templates)) for name in _nodes(shard)]
+    names = [name for shard, template in enumerate(templates) for name in _nodes(shard, len(template.types))]
     ids = [f"aws:///us-west-2a/{_instance(n)}" for n in range(len(names))]
     types = [kind for template in templates for kind in template.types]
     times = np.full(len(names), START_MS - MARGIN_MS), np.full(len(names), START_MS + DAY_MS + MARGIN_MS)
@@ -172,7 +171,7 @@ def _inventory(templates: Sequence[_Template]) -> Iterator[pa.Table]:
 
 
 def _pods(template: _Template, shard: int) -> pd.DataFrame:
-    nodes = np.array(_nodes(shard), object)
+    nodes = np.array(_nodes(shard, len(template.types)), object)
     number = template.pods.node.str.slice(len("node-")).astype("int64")
     own = {name: f"s{shard:04d}-" + template.pods[name] for name in ("pod", "pod_uid")}
     return template.pods.assign(**own, node=nodes[number])
