@@ -124,7 +124,7 @@ def _skewed(view: View) -> list[Finding]:
     ends, hi = rows.end_ms.to_numpy(np.int64), rows.hi.to_numpy(np.int64)
     lo = rows.lo.to_numpy(np.int64)
     rows = rows.assign(early=ends - rows.start_ms, samples=first_at(view.held.pieces.ts, lo, hi, ends) - lo)
-    rows = rows.sort_values("early").drop_duplicates(POD_KEY, keep="last")
+    rows = rows.sort_values(["early", "samples"]).drop_duplicates(POD_KEY, keep="last").sort_values(POD_KEY)
     evidence = "its first sample is " + _seconds(rows.early) + " before its start, "
     evidence += _texts(rows.samples, str) + " samples are not used; the clocks of the two sources differ"
     return view.of_pods(Code.SKEWED_CLOCKS, rows, evidence)
@@ -147,6 +147,7 @@ def _outside_life(view: View) -> list[Finding]:
     late = late.assign(ms=late["last"] - late.until_ms, says="after its known end")
     rows = pd.concat([early, late], ignore_index=True)
     rows = rows[rows.ms > view.policy.max_hold_ms]
+    machines = rows.groupby(rows.namespace + "/" + rows.pod).machine.unique()
     keys = ["namespace", "pod", "says"]
     rows = rows.groupby(keys, as_index=False).agg({"samples": "sum", "ms": "max", "machine": "first"})
     evidence = (
@@ -157,7 +158,10 @@ def _outside_life(view: View) -> list[Finding]:
     )
     samples = rows.groupby(rows.namespace + "/" + rows.pod).samples.sum()
     found = view.of_pods(Code.SAMPLES_OUTSIDE_LIFE, rows, evidence)
-    return [replace(finding, count=int(samples[finding.subject])) for finding in found]
+    return [
+        replace(finding, count=int(samples[finding.subject]), period=view.period_of(machines[finding.subject]))
+        for finding in found
+    ]
 
 
 def _samples_between(view: View, table: pd.DataFrame, start: Int64, end: Int64) -> pd.DataFrame:

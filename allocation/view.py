@@ -131,7 +131,7 @@ class View:
         """A finding about a device."""
         machine = int(self.devices.machine.iloc[int(device)])
         subject = f"{self.shard.machines.node[machine]}/{self.device_name(device)}"
-        return Finding(code, severity, subject, evidence, self._period([machine]))
+        return Finding(code, severity, subject, evidence, self.period_of([machine]))
 
     def of_pods(
         self, code: Code, rows: pd.DataFrame, evidence: "pd.Series[str]", severity: Severity = Severity.WARNING
@@ -140,12 +140,13 @@ class View:
         table = rows[["namespace", "pod", "machine"]].assign(evidence=evidence)
         return [
             Finding(
-                code, severity, f"{namespace}/{pod}", "; ".join(dict.fromkeys(of.evidence)), self._period(of.machine), len(of)
+                code, severity, f"{namespace}/{pod}", "; ".join(dict.fromkeys(of.evidence)), self.period_of(of.machine), len(of)
             )
             for (namespace, pod), of in table.groupby(["namespace", "pod"], sort=True)
         ]  # fmt: skip
 
-    def _period(self, machines: "pd.Series[int] | list[int]") -> tuple[pd.Timestamp, pd.Timestamp]:
+    def period_of(self, machines: "pd.Series[int] | list[int] | Int64") -> tuple[pd.Timestamp, pd.Timestamp]:
+        """From the first frame of these machines to the end of their last."""
         first, last = self.windows.offsets[list(machines)], self.windows.offsets[np.array(list(machines)) + 1] - 1
         return from_ms(self.windows.start[first].min()), from_ms(self.windows.end[last].max())
 

@@ -52,23 +52,6 @@ def open_series(
     return Coming(settings, cluster, partition, store, window=window, query=query, before=before, again=again, watch=watch)
 
 
-def fetch(
-    settings: Settings,
-    cluster: ClusterEntry,
-    partition: Partition,
-    window: Window,
-    store: TableStore,
-    *,
-    again: bool,
-    accept_less: bool = False,
-    watch: Watch = unwatched,
-) -> Fetched:
-    """Brings the day's series and inventory into the store, unless they are there already; see ``Coming``."""
-    arrival = open_series(settings, cluster, partition, window, store, again=again, accept_less=accept_less, watch=watch)
-    with arrival:
-        return arrival.finish()
-
-
 class Arrival(ABC):
     """One cluster's day of series: files that can be read as soon as each is there, then all that follows from them.
 
