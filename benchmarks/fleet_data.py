@@ -177,9 +177,7 @@ def _pods(template: _Template, shard: int) -> pd.DataFrame:
     return template.pods.assign(**own, node=nodes[number])
 
 
-def _series(
-    metric: str, labels: dict[str, list[str]], first: npt.NDArray[np.int64], last: npt.NDArray[np.int64]
-) -> pa.Table:
+def _series(metric: str, labels: dict[str, list[str]], first: npt.NDArray[np.int64], last: npt.NDArray[np.int64]) -> pa.Table:
     """One stretch a row, of value 1."""
     names, rows = sorted(labels), len(first)
     keys = pa.array(names).take(pa.array(np.tile(np.arange(len(names)), rows)))
@@ -208,13 +206,13 @@ def _write_bill(path: Path, nodes: int) -> None:
     same = {
         "BillingAccountId": "111122223333", "SubAccountId": "444455556666", "BillingPeriodStart": month[0],
         "BillingPeriodEnd": month[1], "ChargeCategory": "Usage", "PricingCategory": "Standard", "BillingCurrency": "USD",
-        "ProviderName": "AWS", "RegionId": "us-west-2", "ServiceCategory": "Compute", "ServiceName": "Amazon Elastic Compute Cloud",
+        "ProviderName": "AWS", "RegionId": "us-west-2", "ServiceCategory": "Compute", "ServiceName": "Amazon EC2",
         "SkuId": "BOX", "PricingUnit": "Hours", "PricingQuantity": 1.0, "ConsumedUnit": "Hours", "ConsumedQuantity": 1.0,
         "x_InstanceType": "p5.48xlarge",
     }  # fmt: skip
     columns = {name: pa.repeat(pa.scalar(value), rows) for name, value in same.items()}
     columns |= {"ChargePeriodStart": start, "ChargePeriodEnd": end}
-    columns |= {name: cost for name in ("BilledCost", "EffectiveCost", "ListCost", "ContractedCost")}
+    columns |= dict.fromkeys(("BilledCost", "EffectiveCost", "ListCost", "ContractedCost"), cost)
     ids = pa.array([_instance(n) for n in range(nodes)])
     columns["ResourceId"] = ids.take(pa.array(np.repeat(np.arange(nodes), 24)))
     pq.write_table(pa.table(columns), path)

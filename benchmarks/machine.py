@@ -2,18 +2,17 @@
 
 import os
 import platform
+from importlib.metadata import version
 from pathlib import Path
 
-import numba
-import numpy as np
-import pyarrow as pa
+PACKAGES = ("numba", "numpy", "pandas", "pyarrow")
 
 
 def machine() -> str:
     """Processor, cores, memory, load and versions, in one line."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
-    versions = f"Python {platform.python_version()}, numba {numba.__version__}, numpy {np.__version__}, pyarrow {pa.__version__}"
+    versions = ", ".join([f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in PACKAGES)])
     return f"{_processor()}, {cores} cores, {_memory_gib():.0f} GiB{load}; {versions}"
 
 
