@@ -235,9 +235,12 @@ def _topology(
     pairs: pd.DataFrame,
     days: tuple[Int64, Int64], policy: Policy,
 ) -> Topology:  # fmt: skip
-    memory = gpus.machine.map(machines.gpu_memory_bytes).fillna(-1).to_numpy(np.int64)
-    configured = gpus.machine.map(machines.gpu_memory_configured).fillna(False).to_numpy(np.bool_)
-    reserved = gpus.gpu_model.map(dict(policy.reserved_bytes)).fillna(-1).to_numpy(np.int64)
+    machine = gpus.machine.to_numpy(np.int64)
+    memory = machines.gpu_memory_bytes.fillna(-1).to_numpy(np.int64)[machine]
+    configured = machines.gpu_memory_configured.fillna(False).to_numpy(np.bool_)[machine]
+    reserved = np.full(len(gpus), -1, np.int64)
+    if policy.reserved_bytes:
+        reserved = gpus.gpu_model.map(dict(policy.reserved_bytes)).fillna(-1).to_numpy(np.int64)
     topology = Topology(
         gpu_offsets=_offsets(gpus.machine, len(machines)),
         device_offsets=_offsets(devices.gpu, len(gpus)),

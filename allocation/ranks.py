@@ -3,13 +3,13 @@
 Here does not belong what the texts mean.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from allocation.coded import text_column
+from allocation.coded import coded, text_column
 
 Int64 = npt.NDArray[np.int64]
 
@@ -44,3 +44,20 @@ def distinct(*parts: Int64) -> tuple[Int64, Int64]:
     number = np.empty(count, np.int64)
     number[order] = np.cumsum(fresh) - 1
     return number, order[fresh]
+
+
+def places_in(asked: pd.DataFrame, known: pd.DataFrame, names: Sequence[str], numbers: Sequence[str] = ()) -> Int64:
+    """The row of ``known`` that has the same texts (and whole numbers) as each row of ``asked``, -1 where none has.
+
+    No two rows of ``known`` have the same.
+    """
+    parts = []
+    for name in names:
+        text = coded(known[name])
+        parts.append((text.codes, np.maximum(text.numbers_of(text_column(asked[name])), -2)))
+    parts += [(known[name].to_numpy(np.int64), asked[name].to_numpy(np.int64)) for name in numbers]
+    number, first = distinct(*(np.concatenate(part) for part in parts))
+    place = np.full(len(first), -1, np.int64)
+    place[number[: len(known)]] = np.arange(len(known))
+    found: Int64 = place[number[len(known) :]]
+    return found
