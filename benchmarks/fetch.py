@@ -12,7 +12,6 @@ import argparse
 import hashlib
 import json
 import math
-import os
 import subprocess
 import sys
 import tempfile
@@ -34,6 +33,7 @@ from requests.adapters import BaseAdapter
 
 from benchmarks.bars import Bar, show
 from benchmarks.fetch_data import DAY, METRIC, START, import_lines, nodes_for, write_open_metrics
+from benchmarks.machine import peak_mib
 from pipelines.metric_sources.prometheus_json import read_answer, read_matrix
 from pipelines.metric_sources.registry import load_metric_source
 from pipelines.settings import MetricsEntry
@@ -63,12 +63,12 @@ def main(arguments: Sequence[str]) -> int:
     if given.child:
         print(json.dumps(fetched(*given.child)))
         return 0
-    bars = measure(small=given.small)
+    bars = measure(given.small)
     show("fetching", bars)
     return int(not all(bar.held for bar in bars))
 
 
-def measure(*, small: bool) -> list[Bar]:
+def measure(small: bool) -> list[Bar]:
     """The bars; none where the servers are not installed."""
     if not (HAS_PROMETHEUS and HAS_VICTORIA_METRICS):
         print("not measured: the Debian packages `prometheus` and `victoria-metrics` are needed")
@@ -86,8 +86,8 @@ def measure(*, small: bool) -> list[Bar]:
         raise SystemExit("the two servers' rows differ: the figures are worth nothing")
     print(f"both servers give the same {first['samples']:,} samples in {first['shards']} shards: {first['hash'][:16]}")
     return [
-        Bar("prometheus-api-client with MetricRangeDataFrame / our parsing", parsing, ">=", 12),
-        Bar("fetch of a day from Prometheus / its answers read to nowhere", prometheus_ratio, "<=", 1.3),
+        Bar("prometheus-api-client with MetricRangeDataFrame / our parsing", parsing, ">=", 12, number="P6"),
+        Bar("fetch of a day from Prometheus / its answers read to nowhere", prometheus_ratio, "<=", 1.3, number="P6"),
         Bar("fetch of a day from VictoriaMetrics / export read to nowhere", export_ratio, "<=", 4),
         Bar("peak memory of a fetching process", max(first["peak_mib"], second["peak_mib"]), "<=", 450, "MiB"),
     ]
@@ -129,7 +129,7 @@ def fetched(kind: str, url: str) -> Figures:
             stream.write_table(shard.samples.combine_chunks())
         digest.update(sink.getvalue())
         began = time.perf_counter()
-    return {"seconds": spent, "samples": samples, "shards": count, "hash": digest.hexdigest(), "peak_mib": peak_mib()}
+    return {"seconds": spent, "samples": samples, "shards": count, "hash": digest.hexdigest(), "peak_mib": round(peak_mib())}
 
 
 def recorded(kind: str, url: str) -> list[Sent]:
@@ -202,12 +202,6 @@ def parsing_ratio(url: str, rounds: int) -> float:
             raise SystemExit("the two readers differ: the figures are worth nothing")
     print(f"parsing {count:,} samples ({len(body) >> 20} MiB): prometheus-api-client {theirs:.2f} s, ours {ours:.3f} s")
     return theirs / ours
-
-
-def peak_mib() -> int:
-    """The largest resident memory of this process so far (Linux); 0 elsewhere."""
-    status = Path(f"/proc/{os.getpid()}/status")
-    return int(status.read_text(encoding="ascii").split("VmHWM:")[1].split()[0]) // 1024 if status.exists() else 0
 
 
 if __name__ == "__main__":

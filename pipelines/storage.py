@@ -283,7 +283,8 @@ class Arriving:
         scratch = str(self._place.on_disk(self._aside.folder)) if self._place.is_disk else None
         with tempfile.TemporaryDirectory(prefix="gpu-chargeback-", dir=scratch) as folder:
             path = Path(folder) / _ONE_FILE
-            with pq.ParquetWriter(path, schema, compression="zstd", write_statistics=True) as writer:
+            texts = [field.name for field in schema if pa.types.is_string(field.type)]
+            with pq.ParquetWriter(path, schema, compression="zstd", write_statistics=True, use_dictionary=texts) as writer:
                 for group in _row_groups(batches, schema):
                     writer.write_table(group, row_group_size=max(len(group), 1))
             with path.open("rb") as written:
