@@ -138,7 +138,7 @@ def _charged(config: Path, warm: Walk | None) -> Figures:
         results = run_day(walk, DAY)
         ended = time.perf_counter()
         peaks = [peak_mib(), *(peak_mib(worker.pid) for worker in multiprocessing.active_children())]
-        peaks += [peak_mib(pid) for pid in _workers(walk)]
+        peaks += [peak_mib(pid) for pid in worker_pids(walk)]
         return {"seconds": ended - begun, "stages": clock.stages(begun, ended), "peaks": peaks, **_told(walk.store, results)}
 
 
@@ -166,7 +166,8 @@ class _Clock:
         }
 
 
-def _workers(walk: Walk) -> list[int]:
+def worker_pids(walk: Walk) -> list[int]:
+    """The processes in which shards were computed."""
     pool = getattr(walk.engine, "_pool", None)
     return list(pool._processes) if pool else []  # noqa: SLF001
 

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from allocation.schemas import INVENTORY, SAMPLES
+from allocation.times import to_ms
 from benchmarks.sweep_data import CARDS_MIB, DAY_MS, GPUS_PER_NODE, HOUR_MS, MARGIN_MS, NODE_COUNT, START_MS, ordinary
 from pipelines.metric_sources.base import Window
 from pipelines.samples import query_id, window_of
@@ -76,7 +77,7 @@ def write_fleet(folder: Path, shards: int, *, nodes: int = NODE_COUNT, workers: 
     (folder / "chargeback.yaml").write_text(_CONFIG % (types, workers), encoding="utf-8")
     settings = load_settings(folder / "chargeback.yaml")
     templates = [_template(seed, nodes) for seed in range(min(DRAWN, shards))]
-    _write_bill(folder / "bill.parquet", shards * nodes)
+    write_bill(folder / "bill.parquet", shards * nodes)
     store, partition = TableStore(settings.output), Partition(DAY, CLUSTER)
     _write_series(settings, store, partition, [templates[n % DRAWN] for n in range(shards)])
     files = tuple(Path(settings.output) / place for place in store.part_files("samples", partition))
@@ -139,7 +140,7 @@ def _nodes(shard: int, count: int) -> list[str]:
 def _inventory(templates: Sequence[_Template]) -> Iterator[pa.Table]:
     """Series of kube-state-metrics of all shards, metric by metric: nodes and their types; pods, their labels, owners and GPU."""
     names = [name for shard, template in enumerate(templates) for name in _nodes(shard, len(template.types))]
-    ids = [f"aws:///us-west-2a/{_instance(n)}" for n in range(len(names))]
+    ids = [f"aws:///us-west-2a/{instance_id(n)}" for n in range(len(names))]
     types = [kind for template in templates for kind in template.types]
     times = np.full(len(names), START_MS - MARGIN_MS), np.full(len(names), START_MS + DAY_MS + MARGIN_MS)
     yield _series("kube_node_info", {"node": names, "provider_id": ids}, *times)
@@ -191,18 +192,20 @@ def _series(metric: str, labels: dict[str, list[str]], first: npt.NDArray[np.int
     return pa.Table.from_arrays(columns, schema=INVENTORY.arrow())
 
 
-def _instance(number: int) -> str:
+def instance_id(number: int) -> str:
+    """The provider's id of a node."""
     return f"i-{number:017x}"
 
 
-def _write_bill(path: Path, nodes: int) -> None:
-    """One line a node and hour, in FOCUS."""
+def write_bill(path: Path, nodes: int, day: date = DAY) -> None:
+    """One line a node and hour of a day in October, in FOCUS."""
+    midnight_ms = to_ms(day_start(day))
     random = np.random.default_rng(nodes)
     rows, hours = nodes * 24, np.tile(np.arange(24), nodes)
-    start = pa.array((START_MS + hours * HOUR_MS) * 1000).cast(pa.timestamp("us", tz="UTC"))
-    end = pa.array((START_MS + (hours + 1) * HOUR_MS) * 1000).cast(pa.timestamp("us", tz="UTC"))
+    start = pa.array((midnight_ms + hours * HOUR_MS) * 1000).cast(pa.timestamp("us", tz="UTC"))
+    end = pa.array((midnight_ms + (hours + 1) * HOUR_MS) * 1000).cast(pa.timestamp("us", tz="UTC"))
     cost = pa.array(np.round(random.random(rows) * 95 + 3, 6))
-    month = [datetime(2026, month, 1, tzinfo=UTC) for month in (10, 11)]
+    month = [datetime(day.year, month, 1, tzinfo=UTC) for month in (10, 11)]
     same = {
         "BillingAccountId": "111122223333", "SubAccountId": "444455556666", "BillingPeriodStart": month[0],
         "BillingPeriodEnd": month[1], "ChargeCategory": "Usage", "PricingCategory": "Standard", "BillingCurrency": "USD",
@@ -213,6 +216,6 @@ def _write_bill(path: Path, nodes: int) -> None:
     columns = {name: pa.repeat(pa.scalar(value), rows) for name, value in same.items()}
     columns |= {"ChargePeriodStart": start, "ChargePeriodEnd": end}
     columns |= dict.fromkeys(("BilledCost", "EffectiveCost", "ListCost", "ContractedCost"), cost)
-    ids = pa.array([_instance(n) for n in range(nodes)])
+    ids = pa.array([instance_id(n) for n in range(nodes)])
     columns["ResourceId"] = ids.take(pa.array(np.repeat(np.arange(nodes), 24)))
     pq.write_table(pa.table(columns), path)
