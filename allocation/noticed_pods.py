@@ -14,6 +14,7 @@ from allocation.figures import above_limit
 from allocation.findings import Code, Finding
 from allocation.lives import POD_KEY, names_reservation
 from allocation.pieces import first_at
+from allocation.ranks import distinct, places_in
 from allocation.stretches import times_within
 from allocation.view import View, gib
 
@@ -73,8 +74,9 @@ def _more_devices(view: View) -> list[Finding]:
         ~holders.gpu_resource.fillna("").str.endswith("_shared") & ~holders.has_claim.eq(True) & ~holders.is_reservation.eq(True)
     )
     limit = holders.requested_gpus.where(counted & (holders.requested_gpus > 0))
-    most = pods.groupby("holder").device.nunique().reindex(holders.index)
-    pods = pods[pods.holder.isin(holders.index[most > limit])]
+    whose = pods.holder.to_numpy(np.int64)
+    most = np.bincount(whose[distinct(whose, pods.device.to_numpy(np.int64))[1]], minlength=len(holders))
+    pods = pods[(most > limit).to_numpy()[whose]]
     if pods.empty:
         return []
     most_asked = np.ceil(limit).fillna(len(view.devices)).to_numpy(np.int64)
@@ -107,6 +109,8 @@ def _without_request(view: View) -> list[Finding]:
     asked = (holders.requested_gpus > 0) | holders.has_claim.eq(True) | holders.is_reservation.eq(True)
     asked |= holders.declared_memory_bytes.notna() | holders.declared_fraction.notna() | holders.gpu_group.fillna("").ne("")
     rows = view.pods[(holders.known & ~asked).to_numpy()[view.pods.holder] & (view.pods.positive > 0)]
+    if rows.empty:
+        return []
     rows = rows.groupby(["holder", "device"], as_index=False).agg({"positive": "max", "largest": "max", "machine": "first"})
     rows = rows.join(holders[["namespace", "pod"]], on="holder")
     evidence = "holds up to " + _texts(rows.largest, gib) + " GiB of " + _texts(rows.device, view.device_name)
@@ -118,14 +122,15 @@ def _without_request(view: View) -> list[Finding]:
 
 def _skewed(view: View) -> list[Finding]:
     """Samples of a pod before its own start; only where the source itself names the uid."""
-    table, lives = view.held.pieces.table, view.held.lives
-    rows = table[table.own_uid & (table.role == "pod_memory")]
-    rows = rows[rows.from_ms - view.held.pieces.ts[rows.lo.to_numpy(np.int64)] > view.policy.max_hold_ms]
-    if rows.empty:
+    table = view.held.pieces.table
+    rows = table[(table.own_uid & (table.role == "pod_memory")).to_numpy(np.bool_)]
+    place = places_in(rows, view.held.lives, POD_KEY)
+    ends = np.append(view.held.lives.started_ms.to_numpy(np.float64), np.nan)[place]
+    starts = view.held.pieces.ts[rows.lo.to_numpy(np.int64)]
+    early = ends - starts > view.policy.max_hold_ms
+    if not early.any():
         return []
-    rows = rows.merge(lives[[*POD_KEY, "started_ms"]], on=POD_KEY)
-    rows = rows.assign(start_ms=view.held.pieces.ts[rows.lo.to_numpy(np.int64)], end_ms=rows.started_ms)
-    rows = rows[rows.end_ms - rows.start_ms > view.policy.max_hold_ms].astype({"end_ms": "int64"})
+    rows = rows[early].assign(start_ms=starts[early], end_ms=ends[early].astype(np.int64))
     rows = rows[_within(view, rows) > 0]
     ends, hi = rows.end_ms.to_numpy(np.int64), rows.hi.to_numpy(np.int64)
     lo = rows.lo.to_numpy(np.int64)
@@ -149,12 +154,12 @@ def _outside_life(view: View) -> list[Finding]:
     begins, ends = table.from_ms.to_numpy(np.int64), table.until_ms.to_numpy(np.int64)
     early = _samples_between(view, table, opens, np.where(table.own_uid, opens, np.minimum(begins, closes)))
     late = _samples_between(view, table, np.maximum(ends, opens), closes)
+    if early.empty and late.empty:
+        return []
     early = early.assign(ms=early.from_ms - early["first"], says="before its known start")
     late = late.assign(ms=late["last"] - late.until_ms, says="after its known end")
     rows = pd.concat([early, late], ignore_index=True)
     rows = rows[rows.ms > view.policy.max_hold_ms]
-    if rows.empty:
-        return []
     machines = rows.groupby(rows.namespace + "/" + rows.pod).machine.unique()
     keys = ["namespace", "pod", "says"]
     rows = rows.groupby(keys, as_index=False).agg({"samples": "sum", "ms": "max", "machine": "first"})
@@ -184,8 +189,9 @@ def _samples_between(view: View, table: pd.DataFrame, start: Int64, end: Int64) 
 def _on_partitioned(view: View) -> list[Finding]:
     """Rows on a whole card in frames in which its instances are known (R23)."""
     card = view.devices.partitioned.to_numpy()[view.series.device]
-    mine = np.flatnonzero(card & (view.series.role == instant.POD))
-    pods = _by_frame(view, mine) if len(mine) else view.series.iloc[:0]
+    if not card.any():
+        return []
+    pods = _by_frame(view, np.flatnonzero(card & (view.series.role == instant.POD)))
     if pods.empty:
         return []
     is_instance = view.shard.topology.is_instance[view.series.device]

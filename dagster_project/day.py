@@ -125,7 +125,8 @@ def charge(day: Day) -> Results:
         return day.computing.finish(day.partition, nothing_charged())
     plan, files = day.plan, day.walk.store.part_files("usage", day.partition)
     shards = zip(day.tasks(plan), files, listed(commit.detail.get("findings")), strict=True)
-    found = gathered(day.walk, day.partition, day.walk.engine.map(partial(_charge_kept, plan.method), shards))
+    charged = day.walk.engine.map(partial(_charge_kept, plan.method), shards)
+    found = gathered(day.walk, day.partition, charged, len(files))
     return day.computing.finish(day.partition, ClusterDay(found.rows, found.sums, (*plan.findings, *found.findings)))
 
 

@@ -73,6 +73,11 @@ class Arrival(ABC):
     def files(self) -> Iterator[str]:
         """The places of its files below the store, in order."""
 
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """How many files it has."""
+
     @abstractmethod
     def expected(self) -> "Expected":
         """What its inventory tells, before its series are there."""
@@ -110,6 +115,11 @@ class Kept(Arrival):
         """The places of its files."""
         yield from self.store.part_files("samples", self.partition)
 
+    @property
+    def count(self) -> int:
+        """How many files it has."""
+        return len(self.store.part_files("samples", self.partition))
+
     def expected(self) -> Expected:
         """As they stand."""
         done = self.finish()
@@ -119,6 +129,7 @@ class Kept(Arrival):
 
     def finish(self) -> Fetched:
         """Nodes and pods as they follow from what is kept and from the configuration of now."""
+        self.store.clean("samples", self.partition)
         return derive(self.settings, self.cluster, self.partition, self.store, reused=True)
 
     def leave(self) -> None:
@@ -170,6 +181,11 @@ class Coming(Arrival):
         """The place of each file, written when it is asked for."""
         yield from self._files
 
+    @property
+    def count(self) -> int:
+        """How many files it will have."""
+        return len(self._groups)
+
     def expected(self) -> Expected:
         """What the inventory says now; nodes by the index of the sources."""
         told, names = sections_of(inventory_table(self._series)), [name for group in self._groups for name in group]
@@ -188,7 +204,7 @@ class Coming(Arrival):
                 place = self._arriving.add(number, samples, {"nodes": list(group), "findings": [as_json(f) for f in findings]})
             self._told.add(samples, findings)
             count = pc.sum(pc.list_value_length(samples["timestamps_ms"])).as_py() or 0
-            self._watch(Step(FETCHED, str(self.partition), count, len(self._groups)))
+            self._watch(Step(FETCHED, str(self.partition), count, self.count))
             self._there += 1
             yield place
 

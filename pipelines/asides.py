@@ -32,7 +32,7 @@ class Aside:
         while not self.folder:
             self._take(f"{table}/.aside-{key}.{number}-{quote(partition, safe='')}")
             number += 1
-        self._sweep(table, partition)
+        sweep(place, table, partition, self.folder)
 
     def _take(self, folder: str) -> None:
         self._place.make(folder)
@@ -41,18 +41,6 @@ class Aside:
         if self._lock or not self._place.is_disk:
             self.folder = folder
 
-    def _sweep(self, table: str, partition: str) -> None:
-        """Removes what ended runs left of the same partition under other keys."""
-        for name in self._place.names(table):
-            folder = f"{table}/{name}"
-            if not name.startswith(".aside-") or folder == self.folder or _partition_of(name) != partition:
-                continue
-            lock = _locked(self._place.on_disk(folder)) if self._place.is_disk else None
-            if lock or not self._place.is_disk:
-                self._place.drop(folder)
-            if lock:
-                lock.close()
-
     def let_go(self, *, keep: bool = False) -> None:
         """Ends the holding; what is in the folder goes, unless it is kept for a later run."""
         if not keep:
@@ -60,6 +48,19 @@ class Aside:
         if self._lock:
             self._lock.close()
             self._lock = None
+
+
+def sweep(place: Place, table: str, partition: str, kept: str = "") -> None:
+    """Removes what ended runs left of a partition, under any key; ``kept``: a folder that stays."""
+    for name in place.names(table):
+        folder = f"{table}/{name}"
+        if not name.startswith(".aside-") or folder == kept or _partition_of(name) != partition:
+            continue
+        lock = _locked(place.on_disk(folder)) if place.is_disk else None
+        if lock or not place.is_disk:
+            place.drop(folder)
+        if lock:
+            lock.close()
 
 
 def _partition_of(name: str) -> str:

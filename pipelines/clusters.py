@@ -118,16 +118,18 @@ def plan_of(walk: Walk, scope: DayLines, partition: Partition, members: Members)
     return Plan(method, planner, (*findings, *_without_bill(nodes, parts, partition.day)))
 
 
-def charge_cluster(walk: Walk, scope: DayLines, partition: Partition, members: Members, files: Iterable[str]) -> ClusterDay:
-    """Everything of one cluster's day, over files of series that may still be coming."""
+def charge_cluster(
+    walk: Walk, scope: DayLines, partition: Partition, members: Members, files: Iterable[str], count: int
+) -> ClusterDay:
+    """Everything of one cluster's day, over files of series that may still be coming; ``count``: how many they are."""
     plan = plan_of(walk, scope, partition, members)
     charged = walk.engine.map(partial(run_shard, plan.method), plan.tasks(files))
-    found = gathered(walk, partition, charged)
+    found = gathered(walk, partition, charged, count)
     return ClusterDay(found.rows, found.sums, (*plan.findings, *found.findings))
 
 
-def gathered(walk: Walk, partition: Partition, charged: Iterable[Charged]) -> ClusterDay:
-    """The shards of a day together."""
+def gathered(walk: Walk, partition: Partition, charged: Iterable[Charged], expected: int) -> ClusterDay:
+    """The shards of a day together; ``expected``: how many they are, as far as is known."""
     day = nothing_charged()
     sums, findings, count = [day.sums], list[Finding](), 0
     for count, shard in enumerate(charged, 1):
@@ -136,7 +138,7 @@ def gathered(walk: Walk, partition: Partition, charged: Iterable[Charged]) -> Cl
         findings += shard.findings
         if len(sums) > SUMS_AT_ONCE:
             sums = [added(sums)]
-        walk.watch(Step(COMPUTED, str(partition), len(shard.rows), count))
+        walk.watch(Step(COMPUTED, str(partition), len(shard.rows), max(count, expected)))
     return ClusterDay(day.rows, added(sums) if len(sums) > 1 else day.sums, tuple(findings))
 
 

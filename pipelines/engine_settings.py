@@ -1,6 +1,7 @@
 """The section ``engine``: where shards run, and how many at once."""
 
 import os
+from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -8,6 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 WORKER_BYTES = 450 << 20
 """What a worker needs at most with shards of about a million samples."""
 
+_UNKNOWN_BYTES = 8 << 30
+"""Of a machine that does not tell its memory."""
+CONTROL_GROUP = Path("/sys/fs/cgroup")
+"""Where Linux tells a container its limits."""
 _INSTEAD = {
     "local": "write `kind: spark` for a cluster",
     "spark": "say in `master` or `conf` how many cores Spark has, like local[4] or spark.executor.instances",
@@ -54,7 +59,10 @@ class EngineEntry(BaseModel):
 
 
 def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The cores that this process may use, by its own bounds and by the container's limit."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota, _, period = _limit("cpu.max").partition(" ")
+    return max(1, min(cores, int(quota) // int(period))) if quota.isdecimal() and period.isdecimal() else cores
 
 
 def _memory_bytes() -> int:
@@ -62,9 +70,14 @@ def _memory_bytes() -> int:
     try:
         machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):
-        return 1 << 33
+        machine = _UNKNOWN_BYTES
+    told = _limit("memory.max")
+    return min(machine, int(told)) if told.isdecimal() else machine
+
+
+def _limit(name: str) -> str:
+    """What the control group of this process says of a limit; empty where there is none."""
     try:
-        with open("/sys/fs/cgroup/memory.max", encoding="ascii") as told:
-            return min(machine, int(told.read()))
+        return (CONTROL_GROUP / name).read_text(encoding="ascii").strip()
     except (OSError, ValueError):
-        return machine
+        return ""

@@ -89,6 +89,8 @@ def derive(settings: Settings, cluster: ClusterEntry, partition: Partition, stor
         written = store.read(name, partition)
         if written is None or not written.equals(table):
             store.write(name, partition, table)
+        else:
+            store.clean(name, partition)
     digest = hashlib.sha256(str(detail["fingerprint"]).encode())
     for table in (nodes, pods):
         digest.update(table_digest(table).encode())

@@ -86,7 +86,8 @@ def charge_ahead(walk: Walk, bill: DayBill, arrivals: Mapping[str, Arrival], wan
     members = {name: expected_members(arrival.expected()) for name, arrival in arrivals.items()}
     scope, days = scope_day(walk, bill, members), dict[str, ClusterDay]()
     for name in wanted:
-        days[name] = charge_cluster(walk, scope, Partition(bill.day, name), members[name], arrivals[name].files())
+        partition, arrival = Partition(bill.day, name), arrivals[name]
+        days[name] = charge_cluster(walk, scope, partition, members[name], arrival.files(), arrival.count)
     return Ahead(members, days)
 
 
@@ -101,7 +102,7 @@ def compute(
         charged = nothing_charged() if name == BILL_CLUSTER else done.get(name)
         if charged is None:
             files = walk.store.part_files("samples", partition)
-            charged = charge_cluster(walk, day.scope, partition, day.members[name], files)
+            charged = charge_cluster(walk, day.scope, partition, day.members[name], files, len(files))
         yield day.finish(partition, charged)
 
 

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from allocation.errors import ChargebackError
 from allocation.schemas import LINE_ITEMS, SCHEMA_VERSION
-from pipelines.asides import Aside
+from pipelines.asides import Aside, sweep
 from pipelines.places import Place
 
 COMMIT = "_commit.json"
@@ -113,6 +113,11 @@ class TableStore:
         with self._place.reaching():
             return Arriving(self._place, table, partition, key)
 
+    def clean(self, table: str, partition: Partition) -> None:
+        """Removes what ended runs left on its way to a partition that stays as it is; nothing that a run has in hand."""
+        with self._place.reaching():
+            sweep(self._place, table, str(partition))
+
     def commit(self, table: str, partition: Partition) -> Commit | None:
         """The partition's marker, or None where there is no whole partition."""
         path = f"{table}/{partition.path}/{COMMIT}"
@@ -193,12 +198,24 @@ class TableStore:
         """
         with self._place.reaching():
             self._place.make("line_items/_ordinals")
-            beside = str(self._place.on_disk("line_items")) if self._place.is_disk else None
-            with tempfile.TemporaryDirectory(prefix=".gpu-chargeback-", dir=beside) as folder:
+            with self._scratch_of_bill(key) as folder:
                 lines = Path(folder) / "lines.parquet"
                 _write_blocks(lines, batches)
                 self._place.write(f"line_items/_ordinals/{key}.parquet", parquet_of(ordinals()))
                 self._place.bring(lines, f"line_items/{key}.parquet")
+
+    @contextmanager
+    def _scratch_of_bill(self, key: str) -> Iterator[str]:
+        """A folder on the disk of the store where that is one; what a killed run left of the same delivery goes."""
+        if not self._place.is_disk:
+            with tempfile.TemporaryDirectory(prefix="gpu-chargeback-") as folder:
+                yield folder
+            return
+        aside = Aside(self._place, "line_items", key, _SHARED)
+        try:
+            yield str(self._place.on_disk(aside.folder))
+        finally:
+            aside.let_go()
 
     def read_bill(self, key: str, first: pa.Scalar, until: pa.Scalar) -> tuple[pa.Table, pa.Table] | None:
         """The kept lines of a delivery that touch ``[first, until)`` and its ordinals, or None where it was never parsed."""
@@ -266,7 +283,8 @@ class Arriving:
         scratch = str(self._place.on_disk(self._aside.folder)) if self._place.is_disk else None
         with tempfile.TemporaryDirectory(prefix="gpu-chargeback-", dir=scratch) as folder:
             path = Path(folder) / _ONE_FILE
-            with pq.ParquetWriter(path, schema, compression="zstd", write_statistics=True) as writer:
+            texts = [field.name for field in schema if pa.types.is_string(field.type)]
+            with pq.ParquetWriter(path, schema, compression="zstd", write_statistics=True, use_dictionary=texts) as writer:
                 for group in _row_groups(batches, schema):
                     writer.write_table(group, row_group_size=max(len(group), 1))
             with path.open("rb") as written:

@@ -206,6 +206,16 @@ class Answer:
     """What comes after the body, as slowly as it is made; then the connection is closed."""
 
 
+def forwarded(url: str, request: Request) -> Answer:
+    """What the server of that URL answers to the request."""
+    form = {"Content-Type": "application/x-www-form-urlencoded"} if request.body else {}
+    query = None if request.body else list(request.params)
+    told = requests.request(
+        request.method, url + request.path, params=query, data=request.body, headers=form, timeout=_PATIENCE_S
+    )
+    return Answer(told.status_code, told.content)
+
+
 @dataclass
 class ProtocolServer:
     """A running fake: its URL, and the requests so far."""
