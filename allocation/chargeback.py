@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from allocation import money, wide
 from allocation.apportion import apportion
+from allocation.coded import coded
 from allocation.findings import Code, Finding, Severity
 from allocation.holders import holders_of
 from allocation.model_split import NOBODY, Divided, Served, Shares, divide, model_shares
@@ -127,12 +128,14 @@ def rows_of(parts: pd.DataFrame, lines: pa.Table, usage: pa.Table) -> tuple[Int6
     That is its machine's and period's frame. Where the frame tells parts of a machine apart (``for_part``), a line of cores or
     memory takes the host's rows, any other one those of the GPUs (R48).
     """
-    columns = {"start_ms": milliseconds(usage["period_start"]), "end_ms": milliseconds(usage["period_end"])}
-    keys = pd.DataFrame({"node_key": usage["node_key"].to_pandas(), **columns})
-    keys["side"] = pc.fill_null(pc.index_in(usage["for_part"], _SIDES), _BOTH_SIDES).to_numpy()
-    number = keys.groupby(list(keys.columns), sort=False).ngroup().to_numpy()
-    begins = np.flatnonzero(np.diff(number, prepend=-1)) if len(number) else np.empty(0, np.int64)
-    frames = keys.iloc[begins].assign(first=begins, last=np.append(begins[1:], len(number)) if len(begins) else begins)
+    start, end = milliseconds(usage["period_start"]), milliseconds(usage["period_end"])
+    side = pc.fill_null(pc.index_in(usage["for_part"], _SIDES), _BOTH_SIDES).to_numpy().astype(np.int64)
+    fresh = np.ones(len(usage), np.bool_)
+    fresh[1:] = np.any([np.diff(part) != 0 for part in (coded(usage["node_key"]).codes, start, end, side)], axis=0)
+    begins = np.flatnonzero(fresh)
+    frames = pd.DataFrame({"node_key": usage["node_key"].take(pa.array(begins)).to_pandas()}).assign(
+        start_ms=start[begins], end_ms=end[begins], side=side[begins], first=begins, last=np.append(begins, len(usage))[1:]
+    )
     wanted = parts[["node_key", "start_ms", "end_ms"]].assign(
         part=np.arange(len(parts)), own=np.where(_of_host(parts, lines), _HOST_SIDE, 1 - _HOST_SIDE)
     )

@@ -27,6 +27,8 @@ def with_declared(pieces: Pieces, lives: pd.DataFrame, told: pd.DataFrame, machi
         told: what pods declared by time; see ``lives.declarations``.
         machines: the shard's machines.
     """
+    if not told[DECLARED].notna().to_numpy().any():
+        return pieces
     told = told[told[DECLARED].notna().any(axis=1).groupby([told[c] for c in POD_KEY]).transform("any")]
     if told.empty:
         return pieces

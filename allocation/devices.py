@@ -11,11 +11,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from allocation import instant
+from allocation.coded import Texts
 from allocation.compiled import kernel, read_only
 from allocation.frame_rows import Topology
 from allocation.intervals import NEVER, Reports, first_above
 from allocation.pieces import Pieces
 from allocation.policy import Policy
+from allocation.ranks import distinct, numbers_of, ranks
 from allocation.times import DAY_MS
 
 Int64 = npt.NDArray[np.int64]
@@ -29,7 +31,6 @@ ROLES = {
     "declared": instant.DECLARED,
 }
 LEVELS = {"container": instant.CONTAINER, "device": instant.DEVICE, "inferred": instant.INFERRED_LEVEL}
-_DEVICE_KEY = ["machine", "gpu_uuid", "instance_rank", "gpu_instance", "mig_profile"]
 _HOLDER_KEY = ["machine", "namespace", "pod", "pod_uid"]
 
 
@@ -64,30 +65,64 @@ def build(pieces: Pieces, machines: pd.DataFrame, policy: Policy) -> Shard:
         machines: the machines that have frames in this shard; those without series get no GPU.
         policy: for the configured reserve.
     """
-    table, ts, values = _with_repeated_rows(_sorted_pieces(pieces.table), pieces.ts, pieces.values)
-    return _arrays(table, ts, values, machines, policy)
+    found = _placed(_with_known_profile(pieces.table))
+    table, ts, values = _with_repeated_rows(found.pieces, pieces.ts, pieces.values)
+    return _arrays(found, table, ts, values, machines, policy)
 
 
-def _sorted_pieces(pieces: pd.DataFrame) -> pd.DataFrame:
-    """In order of device, role and holder, with the device's number; a GPU's whole card always has a device."""
-    rank = pd.to_numeric(pieces.gpu_instance, errors="coerce").fillna(2**40).astype("int64")
-    pieces = pieces.assign(
-        instance_rank=np.where(pieces.gpu_instance == "", -1, rank), role=pieces.role.map(ROLES).astype("int64")
-    )
-    pieces = _with_known_profile(pieces)
-    whole = pieces.drop_duplicates(["machine", "gpu_uuid"]).assign(
-        gpu_instance="", mig_profile="", instance_rank=-1, role=-1, pod="", lo=0, hi=0
-    )
-    pieces = pd.concat([pieces, whole], ignore_index=True)
-    pieces.loc[pieces.instance_rank == -1, "mig_profile"] = ""
-    pieces = pieces.sort_values([*_DEVICE_KEY, "role", "namespace", "pod", "pod_uid", "container", "metric"], ignore_index=True)
-    device = pieces.groupby(_DEVICE_KEY, sort=True).ngroup()
-    return pieces.assign(device=device)
+@dataclass(frozen=True)
+class _Placed:
+    """Pieces in order of device, role and holder, with ``gpu`` and ``device``; the GPUs and the devices, row = number."""
+
+    pieces: pd.DataFrame
+    gpus: pd.DataFrame
+    devices: pd.DataFrame
+
+
+def _placed(pieces: pd.DataFrame) -> _Placed:
+    """Pieces on their devices; a GPU's whole card always is one, and comes first."""
+    count, instance, uuid = len(pieces), ranks(pieces.gpu_instance), ranks(pieces.gpu_uuid)
+    rank = np.full(count, -1, np.int64)
+    if instance.any():
+        told = pd.to_numeric(pieces.gpu_instance, errors="coerce").fillna(2**40).to_numpy().astype(np.int64)
+        rank = np.where(instance > 0, told, -1)
+    profile = np.where(rank >= 0, ranks(pieces.mig_profile), 0)
+    machine = pieces.machine.to_numpy(np.int64)
+    gpu, of_gpu = distinct(machine, uuid)
+    whole = np.zeros(count, np.int64)
+    parts = zip((machine, uuid, rank, instance, profile), (machine, uuid, whole - 1, whole, whole), strict=True)
+    device, of_device = distinct(*(np.concatenate(part) for part in parts))
+    texts = [ranks(pieces[name]) for name in ("namespace", "pod", "pod_uid", "container", "metric")]
+    role = numbers_of(pieces.role, ROLES)
+    order = np.lexsort([*reversed(texts), role, device[:count]])
+    model = pieces.gpu_model.to_numpy(object)[order]
+    gpus = pd.DataFrame({"machine": machine[of_gpu], "gpu_uuid": pieces.gpu_uuid.array.take(of_gpu)})
+    gpus["gpu_model"] = pd.array(_first_named(model, gpu[order], len(of_gpu)), dtype="str")
+    row = of_device % max(count, 1)
+    is_instance = (of_device < count) & (rank[row] >= 0)
+    devices = pd.DataFrame({"machine": machine[row], "gpu_uuid": pieces.gpu_uuid.array.take(row)})
+    devices["instance_rank"] = np.where(is_instance, rank[row], -1)
+    for name in ("gpu_instance", "mig_profile"):
+        devices[name] = pd.array(np.where(is_instance, pieces[name].to_numpy(object)[row], ""), dtype="str")
+    devices["gpu"] = gpu[row]
+    pieces = pieces.assign(role=role, device=device[:count], gpu=gpu)
+    return _Placed(pieces.iloc[order].reset_index(drop=True), gpus, devices)
+
+
+def _first_named(model: Texts, gpu: Int64, gpus: int) -> Texts:
+    """The first name of a model that is told on each GPU, None where none is."""
+    named = np.flatnonzero(model != "")
+    found = np.full(gpus, None, object)
+    told, first = np.unique(gpu[named], return_index=True)
+    found[told] = model[named[first]]
+    return found
 
 
 def _with_known_profile(pieces: pd.DataFrame) -> pd.DataFrame:
     """An instance whose profile one source does not name has the one that the others name, where they name one."""
     key = ["machine", "gpu_uuid", "gpu_instance"]
+    if not (pieces.mig_profile != "").any():
+        return pieces
     named = pieces[pieces.mig_profile != ""].drop_duplicates([*key, "mig_profile"])
     one = named[~named.duplicated(key, keep=False)][[*key, "mig_profile"]].rename(columns={"mig_profile": "known_profile"})
     pieces = pieces.merge(one, on=key, how="left")
@@ -98,7 +133,7 @@ def _with_repeated_rows(pieces: pd.DataFrame, ts: Int64, values: Int64) -> tuple
     """Adds, for each device with device-level pod rows, the one series that they are: of equal times the larger value."""
     rows = pieces[(pieces.role == instant.POD) & (pieces.level == "device")]
     if rows.empty:
-        return pieces[pieces.role >= 0], ts, values
+        return pieces, ts, values
     count = (rows.hi - rows.lo).to_numpy()
     index = np.repeat(rows.lo.to_numpy() - np.concatenate(([0], np.cumsum(count)[:-1])), count) + np.arange(count.sum())
     device = np.repeat(rows.device.to_numpy(), count)
@@ -116,9 +151,7 @@ def _with_repeated_rows(pieces: pd.DataFrame, ts: Int64, values: Int64) -> tuple
     merged = merged.assign(lo=len(ts) + first, hi=len(ts) + np.append(first[1:], len(index)))
     stays = rows.groupby("device")[["stay_from", "stay_until"]].first()
     merged = merged.assign(from_ms=merged.device.map(stays.stay_from), until_ms=merged.device.map(stays.stay_until))
-    together = pd.concat([pieces[pieces.role >= 0], merged], ignore_index=True).sort_values(
-        ["device", "role"], kind="stable", ignore_index=True
-    )
+    together = pd.concat([pieces, merged], ignore_index=True).sort_values(["device", "role"], kind="stable", ignore_index=True)
     return together, np.concatenate((ts, ts[index])), np.concatenate((values, values[index]))
 
 
@@ -140,42 +173,22 @@ def _gather(lo: Int64, hi: Int64, ts: Int64, values: Int64) -> tuple[Int64, Int6
     return offsets, times, memory
 
 
-def _arrays(pieces: pd.DataFrame, ts: Int64, values: Int64, machines: pd.DataFrame, policy: Policy) -> Shard:
-    keys = pieces.drop_duplicates(["machine", "gpu_uuid"])[["machine", "gpu_uuid"]].sort_values(
-        ["machine", "gpu_uuid"], ignore_index=True
-    )
-    device_rows = pieces.drop_duplicates("device")[[*_DEVICE_KEY, "gpu_model"]]
-    whole = keys.assign(gpu_instance="", mig_profile="", instance_rank=-1, gpu_model="")
-    devices = (
-        pd.concat([device_rows, whole], ignore_index=True)
-        .drop_duplicates(_DEVICE_KEY)
-        .sort_values(_DEVICE_KEY, ignore_index=True)
-    )
-    gpus = keys.merge(_models(pieces), on=["machine", "gpu_uuid"], how="left")
-    gpu_number = gpus.reset_index(names="gpu")[["machine", "gpu_uuid", "gpu"]]
-    devices = devices.drop(columns="gpu_model").merge(gpu_number, on=["machine", "gpu_uuid"], how="left")
-    pieces = pieces.drop(columns="device").merge(
-        devices.reset_index(names="device")[[*_DEVICE_KEY, "device", "gpu"]], on=_DEVICE_KEY, how="left"
-    )
-    holders = pieces[pieces.pod != ""].drop_duplicates(_HOLDER_KEY)[_HOLDER_KEY].sort_values(_HOLDER_KEY, ignore_index=True)
-    pieces = pieces.merge(holders.reset_index(names="holder"), on=_HOLDER_KEY, how="left").fillna({"holder": -1})
-    pairs = (
-        pieces[pieces.holder >= 0]
-        .drop_duplicates(["device", "holder"])[["device", "holder"]]
-        .sort_values(["device", "holder"], ignore_index=True)
-    )
-    pairs["local"] = pairs.groupby("device").cumcount()
-    pieces = pieces.merge(pairs, on=["device", "holder"], how="left").fillna({"local": 0})
+def _arrays(found: _Placed, pieces: pd.DataFrame, ts: Int64, values: Int64, machines: pd.DataFrame, policy: Policy) -> Shard:
+    machine, device = (pieces[name].to_numpy(np.int64) for name in ("machine", "device"))
+    texts = [ranks(pieces[name]) for name in _HOLDER_KEY[1:]]
+    held = np.flatnonzero(texts[1])
+    number, of_holder = distinct(machine[held], *(part[held] for part in texts))
+    columns = {name: pieces[name].array.take(held[of_holder]) for name in _HOLDER_KEY}
+    pair, of_pair = distinct(device[held], number)
+    pairs = pd.DataFrame({"device": device[held][of_pair], "holder": number[of_pair]})
+    local = np.zeros(len(pieces), np.int64)
+    local[held] = pair - np.searchsorted(pairs.device.to_numpy(np.int64), device[held])
     offsets, times, memory = _gather(*map(read_only, (pieces.lo.to_numpy(np.int64), pieces.hi.to_numpy(np.int64), ts, values)))
-    topology = _topology(pieces, machines, gpus, devices, holders, pairs, _days(pieces, offsets, times, len(gpus)), policy)
+    holders, days = pd.DataFrame(columns), _days(pieces, offsets, times, len(found.gpus))
+    topology = _topology(pieces.assign(local=local), machines, found.gpus, found.devices, holders, pairs, days, policy)
     alive = read_only(pieces[["from_ms", "until_ms"]].to_numpy(np.int64))
     series = pieces[["metric", "container"]]
-    return Shard(offsets, times, memory, alive, _reports(pieces), topology, machines, gpus, devices, holders, series)
-
-
-def _models(pieces: pd.DataFrame) -> pd.DataFrame:
-    named = pieces[pieces.gpu_model != ""].drop_duplicates(["machine", "gpu_uuid"])
-    return named[["machine", "gpu_uuid", "gpu_model"]]
+    return Shard(offsets, times, memory, alive, _reports(pieces), topology, machines, found.gpus, found.devices, holders, series)
 
 
 def _days(pieces: pd.DataFrame, offsets: Int64, ts: Int64, gpus: int) -> tuple[Int64, Int64]:
@@ -200,7 +213,8 @@ def _mark_days(gpu: Int64, offsets: Int64, ts: Int64, base: int, seen: Bool) -> 
 
 def _reports(pieces: pd.DataFrame) -> Reports:
     """Families of series that report a device together (R1)."""
-    family = pieces.groupby(["gpu", "gpu_instance", "metric"], sort=False).ngroup().to_numpy(np.int64)
+    parts = pieces.gpu.to_numpy(np.int64), ranks(pieces.gpu_instance), ranks(pieces.metric)
+    family = pd.factorize(distinct(*parts)[0])[0].astype(np.int64)
     real = np.flatnonzero((pieces.role != instant.ROWS).to_numpy())
     order = real[np.argsort(family[real], kind="stable")]
     size = int(family.max() + 1) if len(family) else 0
@@ -221,9 +235,12 @@ def _topology(
     pairs: pd.DataFrame,
     days: tuple[Int64, Int64], policy: Policy,
 ) -> Topology:  # fmt: skip
-    memory = gpus.machine.map(machines.gpu_memory_bytes).fillna(-1).to_numpy(np.int64)
-    configured = gpus.machine.map(machines.gpu_memory_configured).fillna(False).to_numpy(np.bool_)
-    reserved = gpus.gpu_model.map(dict(policy.reserved_bytes)).fillna(-1).to_numpy(np.int64)
+    machine = gpus.machine.to_numpy(np.int64)
+    memory = machines.gpu_memory_bytes.fillna(-1).to_numpy(np.int64)[machine]
+    configured = machines.gpu_memory_configured.fillna(False).to_numpy(np.bool_)[machine]
+    reserved = np.full(len(gpus), -1, np.int64)
+    if policy.reserved_bytes:
+        reserved = gpus.gpu_model.map(dict(policy.reserved_bytes)).fillna(-1).to_numpy(np.int64)
     topology = Topology(
         gpu_offsets=_offsets(gpus.machine, len(machines)),
         device_offsets=_offsets(devices.gpu, len(gpus)),
@@ -239,7 +256,7 @@ def _topology(
         device_holder_offsets=_offsets(pairs.device, len(devices)),
         device_holders=pairs.holder.to_numpy(np.int64),
         role=pieces.role.to_numpy(np.int64),
-        level=pieces.level.map(LEVELS).to_numpy(np.int64),
+        level=numbers_of(pieces.level, LEVELS),
         includes_reserved=pieces.includes_reserved.to_numpy(np.bool_),
         local=pieces.local.to_numpy(np.int64),
     )

@@ -21,12 +21,12 @@ from allocation.intervals import Runs
 from allocation.lives import POD_KEY
 from allocation.losses import Kinds, Wanting, losses
 from allocation.pieces import Pieces
+from allocation.ranks import distinct, places_in, ranks
 from allocation.stretches import Stretches, stretches_of
 
 Int64 = npt.NDArray[np.int64]
 _UNKNOWN = -1
 _MANY = 1 << 40
-_EVENTS = ["machine", "time", "kind", "who", "change"]
 
 
 def find_lost(runs: Runs, shard: Shard, nodes: pd.DataFrame, lives: pd.DataFrame) -> pd.DataFrame:
@@ -48,7 +48,7 @@ def find_lost(runs: Runs, shard: Shard, nodes: pd.DataFrame, lives: pd.DataFrame
     kind_of_pod, kinds = _kinds(shard, wanting)
     shared = wanting.shared.to_numpy(np.bool_)
     found = losses(
-        read_only(events.to_numpy(np.int64)),
+        read_only(events),
         kinds,
         Wanting(*map(read_only, (kind_of_pod, *(wanting[name].to_numpy(np.int64) for name in ("request", "name")), shared))),
         _offsets(wanting.machine, len(shard.machines)),
@@ -72,12 +72,16 @@ def _wanting(shard: Shard, nodes: pd.DataFrame, lives: pd.DataFrame) -> pd.DataF
     stays = stays[has_gpus[stays.machine.to_numpy()]]
     rows = asked.merge(stays[["node", "machine", "from_ms", "until_ms"]], on="node")
     rows = rows.assign(
-        from_ms=rows[["alive_from", "from_ms"]].max(axis=1), until_ms=rows[["alive_until", "until_ms"]].min(axis=1)
+        from_ms=np.maximum(rows.alive_from.to_numpy(np.int64), rows.from_ms.to_numpy(np.int64)),
+        until_ms=np.minimum(rows.alive_until.to_numpy(np.int64), rows.until_ms.to_numpy(np.int64)),
     )
-    rows = rows[rows.from_ms < rows.until_ms].sort_values(["machine", *POD_KEY, "from_ms"], ignore_index=True)
+    rows = rows[(rows.from_ms < rows.until_ms).to_numpy()]
+    machine, texts = rows.machine.to_numpy(np.int64), [ranks(rows[name]) for name in POD_KEY]
+    order = np.lexsort([rows.from_ms.to_numpy(np.int64), *reversed(texts), machine])
+    rows = rows.iloc[order].reset_index(drop=True)
     shared = _replicas(shard.machines) > 1
     return rows.assign(
-        name=rows.groupby(["machine", "namespace", "pod"]).ngroup(),
+        name=distinct(machine[order], *(text[order] for text in texts[:2]))[0],
         request=np.ceil(rows.requested_gpus).astype("int64"),
         shared=shared.to_numpy()[rows.machine] | rows.gpu_resource.str.endswith("_shared"),
     )
@@ -124,35 +128,37 @@ def _kinds(shard: Shard, wanting: pd.DataFrame) -> tuple[Int64, Kinds]:
     return codes[len(devices) :].astype(np.int64), Kinds(*map(read_only, kinds))
 
 
-def _events(stretches: Stretches, shard: Shard, wanting: pd.DataFrame) -> pd.DataFrame:
+def _events(stretches: Stretches, shard: Shard, wanting: pd.DataFrame) -> Int64:
     """What begins and ends when: 0 a device is known, 1 a device is held, 2 a name of a pod is shown, 3 a pod lives."""
     topology = shard.topology
     device = np.repeat(np.arange(len(shard.devices)), np.diff(topology.series_offsets))
     series = np.repeat(np.arange(len(device)), np.diff(stretches.offsets))
     role, device_of = topology.role[series], device[series]
     machine = shard.gpus.machine.to_numpy(np.int64)[shard.devices.gpu.to_numpy(np.int64)]
-    spans = pd.DataFrame({"machine": machine[device_of], "who": device_of, "start": stretches.start, "end": stretches.end})
+    spans = np.stack([machine[device_of], device_of, stretches.start, stretches.end])
     is_pod = role == instant.POD
-    pods = spans[is_pod]
+    pods = spans[:, is_pod]
     holder = topology.device_holders[topology.device_holder_offsets[device_of[is_pod]] + topology.local[series[is_pod]]]
-    names = wanting.drop_duplicates("name").set_index(["machine", "namespace", "pod"]).name
-    named = pods.assign(who=_name_of_holder(shard, names)[holder]).query("who >= 0")
-    lived = pd.DataFrame(
-        {"machine": wanting.machine, "who": np.arange(len(wanting)), "start": wanting.from_ms, "end": wanting.until_ms}
-    )
-    known = spans[(role != instant.ROWS) & (role != instant.DECLARED)]
-    all_spans = pd.concat([d.assign(kind=kind) for kind, d in enumerate((known, pods, named, lived))], ignore_index=True)
-    begins = all_spans.rename(columns={"start": "time"}).assign(change=1)[_EVENTS]
-    ends = all_spans.rename(columns={"end": "time"}).assign(change=-1)[_EVENTS]
-    events = pd.concat([begins, ends], ignore_index=True)
-    return events[events.machine.isin(wanting.machine.unique())].sort_values(["machine", "time"], ignore_index=True)
+    name = _name_of_holder(shard, wanting)[holder]
+    named = np.stack([pods[0], name, pods[2], pods[3]])[:, name >= 0]
+    asked = wanting.machine.to_numpy(np.int64)
+    lived = np.stack([asked, np.arange(len(asked)), wanting.from_ms.to_numpy(np.int64), wanting.until_ms.to_numpy(np.int64)])
+    kinds = (spans[:, (role != instant.ROWS) & (role != instant.DECLARED)], pods, named, lived)
+    kind = np.repeat(np.arange(len(kinds)), [of.shape[1] for of in kinds])
+    whose, who, start, end = np.concatenate(kinds, axis=1)
+    one = np.ones(len(kind), np.int64)
+    begins, ends = np.stack([whose, start, kind, who, one]), np.stack([whose, end, kind, who, -one])
+    events = np.concatenate((begins, ends), axis=1)
+    events = events[:, np.isin(events[0], asked)]
+    ordered: Int64 = events[:, np.lexsort((events[1], events[0]))].T
+    return ordered
 
 
-def _name_of_holder(shard: Shard, names: "pd.Series[int]") -> Int64:
+def _name_of_holder(shard: Shard, wanting: pd.DataFrame) -> Int64:
     """For each holder the number of its name among the wanting pods, or -1."""
-    keys = pd.MultiIndex.from_frame(shard.holders[["machine", "namespace", "pod"]])
-    numbers: Int64 = names.reindex(keys).fillna(_UNKNOWN).to_numpy(np.int64)
-    return numbers
+    names = wanting[~wanting.name.duplicated()]
+    place = places_in(shard.holders, names, ["namespace", "pod"], ["machine"])
+    return np.append(names.name.to_numpy(np.int64), [_UNKNOWN])[place]
 
 
 def with_lost(pieces: Pieces, lost: pd.DataFrame, shard: Shard) -> Pieces:

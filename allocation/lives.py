@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from allocation.intervals import NEVER
+from allocation.ranks import distinct, ranks
 
 POD_KEY = ["namespace", "pod", "pod_uid"]
 DECLARED = ["declared_memory_bytes", "declared_fraction"]
@@ -32,7 +33,11 @@ def pod_lives(pods: pd.DataFrame, max_hold_ms: int) -> pd.DataFrame:
 
     A pod lives from its known start, else from its first sight; until its known end, else ``max_hold`` after its last sight.
     """
-    lives = _whole(pods).drop_duplicates(POD_KEY, keep="last", ignore_index=True)
+    lives = _whole(pods)
+    number, first = distinct(*(ranks(lives[name]) for name in POD_KEY))
+    last = np.empty(len(first), np.int64)
+    last[number] = np.arange(len(lives))
+    lives = lives.iloc[np.sort(last)].reset_index(drop=True)
     text = ["node", "gpu_group", "gpu_resource", "reserves_index"]
     numbers = ["requested_gpus", *DECLARED]
     lives = lives.assign(
@@ -58,7 +63,8 @@ def _whole(pods: pd.DataFrame) -> pd.DataFrame:
 
 def names_reservation(namespace: "pd.Series[str]", pod: "pd.Series[str]") -> "pd.Series[bool]":
     """Pods that hold a whole GPU for the fractions that a scheduler (KAI, Run:ai) places on it."""
-    return namespace.isin(RESERVATION_NAMESPACES) & pod.astype("object").astype(str).str.match(_RESERVATION_NAME)
+    theirs = namespace.isin(RESERVATION_NAMESPACES)
+    return theirs & pod.where(theirs, "").astype("object").astype(str).str.match(_RESERVATION_NAME)
 
 
 def among(table: pd.DataFrame, keys: pd.DataFrame) -> "pd.Series[bool]":

@@ -1,15 +1,18 @@
 """Findings about devices: use without a holder, a size that the catalogue denies, a jumping reserve, flat memory."""
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from allocation import instant
 from allocation.compiled import read_only
 from allocation.figures import LARGEST, SMALLEST, unheld
 from allocation.findings import Code, Finding, Severity
+from allocation.ranks import distinct
 from allocation.times import HOUR_MS
 from allocation.view import View, gib
 
+Int64 = npt.NDArray[np.int64]
 IN_USE_BYTES = 100 * 2**20
 """A device that shows no more than this is taken to be empty: contexts and the driver's own use are tens of MiB."""
 RESERVE_SHARE = 20
@@ -54,7 +57,10 @@ def _capacities(view: View) -> list[Finding]:
     devices = view.devices
     seen = devices.total.fillna(devices.whole)
     seen = seen.fillna(devices.visible.where(devices.visible > devices.stated))
-    off = devices.assign(seen=seen)[(seen - devices.stated).abs() > CAPACITY_WITHIN * devices.stated]
+    is_off = ((seen - devices.stated).abs() > CAPACITY_WITHIN * devices.stated).to_numpy()
+    if not is_off.any():
+        return []
+    off = devices.assign(seen=seen)[is_off]
     return [
         view.of_device(
             Code.CAPACITY_DISAGREES,
@@ -67,10 +73,12 @@ def _capacities(view: View) -> list[Finding]:
 
 
 def _reserves(view: View) -> list[Finding]:
-    reserves = view.series.assign(low=view.figures[:, SMALLEST], high=view.figures[:, LARGEST])
-    reserves = reserves[(reserves.role == instant.RESERVED) & (reserves.high != instant.ABSENT)]
-    reserves = reserves.assign(change=reserves.high - reserves.low, size=reserves.device.map(view.devices["size"]).fillna(0))
-    jumps = reserves[(reserves.change > RESERVE_JUMP_BYTES) & (reserves.change > RESERVE_JUMP_SHARE * reserves["size"])]
+    low, high, device = view.figures[:, SMALLEST], view.figures[:, LARGEST], view.series.device.to_numpy(np.int64)
+    size = view.devices["size"].fillna(0).to_numpy()[device]
+    is_jump = (view.series.role == instant.RESERVED).to_numpy() & (high != instant.ABSENT)
+    is_jump &= (high - low > RESERVE_JUMP_BYTES) & (high - low > RESERVE_JUMP_SHARE * size)
+    rows = np.flatnonzero(is_jump)
+    jumps = pd.DataFrame({"device": device[rows], "low": low[rows], "high": high[rows], "change": (high - low)[rows]})
     jumps = jumps.sort_values("change").drop_duplicates("device", keep="last").sort_values("device")
     return [
         view.of_device(
@@ -82,9 +90,21 @@ def _reserves(view: View) -> list[Finding]:
     ]
 
 
+def _perhaps_full(view: View, pods: pd.DataFrame) -> Int64:
+    """Devices of which a pod may hold most: what its series show at least adds up to so much."""
+    device = pods.device.to_numpy(np.int64)
+    number, first = distinct(device, pods.holder.to_numpy(np.int64))
+    of = device[first]
+    found: Int64 = of[np.bincount(number, pods.smallest.to_numpy(np.float64)) >= FULL_SHARE * view.devices["size"].to_numpy()[of]]
+    return found
+
+
 def _preallocated(view: View) -> list[Finding]:
     """By container the sum of the containers; where rows repeat the device's value, only for the one pod of a device."""
     pods = view.pods[view.pods.level.isin((instant.CONTAINER, instant.DEVICE))]
+    pods = pods[pods.device.isin(_perhaps_full(view, pods))]
+    if pods.empty:
+        return []
     own = pods[pods.level == instant.CONTAINER].groupby(["device", "holder"], as_index=False)
     own_rows = own.agg({"machine": "first", "covered": "min", "smallest": "sum", "largest": "sum"})
     alone = pods.groupby("device").holder.transform("nunique") == 1

@@ -14,6 +14,7 @@ from allocation.figures import above_limit
 from allocation.findings import Code, Finding
 from allocation.lives import POD_KEY, names_reservation
 from allocation.pieces import first_at
+from allocation.ranks import distinct, places_in
 from allocation.stretches import times_within
 from allocation.view import View, gib
 
@@ -55,6 +56,8 @@ def _lost(view: View) -> list[Finding]:
 
 def _reservations(view: View) -> list[Finding]:
     reserves = names_reservation(view.holders.namespace, view.holders.pod) | view.holders.is_reservation.eq(True)
+    if not reserves.any():
+        return []
     rows = view.pods[reserves.to_numpy()[view.pods.holder]].groupby(["holder", "device"], as_index=False)
     rows = rows.agg({"covered": "max", "machine": "first"})
     rows = rows[rows.covered > view.policy.max_hold_ms].join(view.holders[["namespace", "pod"]], on="holder")
@@ -71,8 +74,9 @@ def _more_devices(view: View) -> list[Finding]:
         ~holders.gpu_resource.fillna("").str.endswith("_shared") & ~holders.has_claim.eq(True) & ~holders.is_reservation.eq(True)
     )
     limit = holders.requested_gpus.where(counted & (holders.requested_gpus > 0))
-    most = pods.groupby("holder").device.nunique().reindex(holders.index)
-    pods = pods[pods.holder.isin(holders.index[most > limit])]
+    whose = pods.holder.to_numpy(np.int64)
+    most = np.bincount(whose[distinct(whose, pods.device.to_numpy(np.int64))[1]], minlength=len(holders))
+    pods = pods[(most > limit).to_numpy()[whose]]
     if pods.empty:
         return []
     most_asked = np.ceil(limit).fillna(len(view.devices)).to_numpy(np.int64)
@@ -105,6 +109,8 @@ def _without_request(view: View) -> list[Finding]:
     asked = (holders.requested_gpus > 0) | holders.has_claim.eq(True) | holders.is_reservation.eq(True)
     asked |= holders.declared_memory_bytes.notna() | holders.declared_fraction.notna() | holders.gpu_group.fillna("").ne("")
     rows = view.pods[(holders.known & ~asked).to_numpy()[view.pods.holder] & (view.pods.positive > 0)]
+    if rows.empty:
+        return []
     rows = rows.groupby(["holder", "device"], as_index=False).agg({"positive": "max", "largest": "max", "machine": "first"})
     rows = rows.join(holders[["namespace", "pod"]], on="holder")
     evidence = "holds up to " + _texts(rows.largest, gib) + " GiB of " + _texts(rows.device, view.device_name)
@@ -117,14 +123,19 @@ def _without_request(view: View) -> list[Finding]:
 def _skewed(view: View) -> list[Finding]:
     """Samples of a pod before its own start; only where the source itself names the uid."""
     table = view.held.pieces.table
-    rows = table[table.own_uid & (table.role == "pod_memory")].merge(view.held.lives[[*POD_KEY, "started_ms"]], on=POD_KEY)
-    rows = rows.assign(start_ms=view.held.pieces.ts[rows.lo.to_numpy(np.int64)], end_ms=rows.started_ms)
-    rows = rows[rows.end_ms - rows.start_ms > view.policy.max_hold_ms].astype({"end_ms": "int64"})
+    rows = table[(table.own_uid & (table.role == "pod_memory")).to_numpy(np.bool_)]
+    place = places_in(rows, view.held.lives, POD_KEY)
+    ends = np.append(view.held.lives.started_ms.to_numpy(np.float64), np.nan)[place]
+    starts = view.held.pieces.ts[rows.lo.to_numpy(np.int64)]
+    early = ends - starts > view.policy.max_hold_ms
+    if not early.any():
+        return []
+    rows = rows[early].assign(start_ms=starts[early], end_ms=ends[early].astype(np.int64))
     rows = rows[_within(view, rows) > 0]
     ends, hi = rows.end_ms.to_numpy(np.int64), rows.hi.to_numpy(np.int64)
     lo = rows.lo.to_numpy(np.int64)
     rows = rows.assign(early=ends - rows.start_ms, samples=first_at(view.held.pieces.ts, lo, hi, ends) - lo)
-    rows = rows.sort_values("early").drop_duplicates(POD_KEY, keep="last")
+    rows = rows.sort_values(["early", "samples"]).drop_duplicates(POD_KEY, keep="last").sort_values(POD_KEY)
     evidence = "its first sample is " + _seconds(rows.early) + " before its start, "
     evidence += _texts(rows.samples, str) + " samples are not used; the clocks of the two sources differ"
     return view.of_pods(Code.SKEWED_CLOCKS, rows, evidence)
@@ -143,10 +154,13 @@ def _outside_life(view: View) -> list[Finding]:
     begins, ends = table.from_ms.to_numpy(np.int64), table.until_ms.to_numpy(np.int64)
     early = _samples_between(view, table, opens, np.where(table.own_uid, opens, np.minimum(begins, closes)))
     late = _samples_between(view, table, np.maximum(ends, opens), closes)
+    if early.empty and late.empty:
+        return []
     early = early.assign(ms=early.from_ms - early["first"], says="before its known start")
     late = late.assign(ms=late["last"] - late.until_ms, says="after its known end")
     rows = pd.concat([early, late], ignore_index=True)
     rows = rows[rows.ms > view.policy.max_hold_ms]
+    machines = rows.groupby(rows.namespace + "/" + rows.pod).machine.unique()
     keys = ["namespace", "pod", "says"]
     rows = rows.groupby(keys, as_index=False).agg({"samples": "sum", "ms": "max", "machine": "first"})
     evidence = (
@@ -157,7 +171,10 @@ def _outside_life(view: View) -> list[Finding]:
     )
     samples = rows.groupby(rows.namespace + "/" + rows.pod).samples.sum()
     found = view.of_pods(Code.SAMPLES_OUTSIDE_LIFE, rows, evidence)
-    return [replace(finding, count=int(samples[finding.subject])) for finding in found]
+    return [
+        replace(finding, count=int(samples[finding.subject]), period=view.period_of(machines[finding.subject]))
+        for finding in found
+    ]
 
 
 def _samples_between(view: View, table: pd.DataFrame, start: Int64, end: Int64) -> pd.DataFrame:
@@ -172,6 +189,8 @@ def _samples_between(view: View, table: pd.DataFrame, start: Int64, end: Int64) 
 def _on_partitioned(view: View) -> list[Finding]:
     """Rows on a whole card in frames in which its instances are known (R23)."""
     card = view.devices.partitioned.to_numpy()[view.series.device]
+    if not card.any():
+        return []
     pods = _by_frame(view, np.flatnonzero(card & (view.series.role == instant.POD)))
     if pods.empty:
         return []

@@ -13,8 +13,10 @@ import pyarrow as pa
 
 from allocation.compiled import kernel, read_only
 from allocation.intervals import NEVER
+from allocation.ranks import places_in
 
 Int64 = npt.NDArray[np.int64]
+_POD = ["namespace", "pod", "pod_uid"]
 COLUMNS = [
     "role", "level", "metric", "includes_reserved", "node", "gpu_uuid", "gpu_instance", "mig_profile", "gpu_model",
     "namespace", "pod", "pod_uid", "container", "machine", "lo", "hi", "from_ms", "until_ms", "stay_from", "stay_until",
@@ -68,14 +70,16 @@ def _own_account(pieces: pd.DataFrame) -> pd.DataFrame:
     Its used goes where the other shows used or pods' rows; its total also where the other shows used and free.
     """
     place = ["machine", "gpu_uuid", "gpu_instance"]
+    own = ((pieces.level == "container") & (pieces.role != "pod_memory")).to_numpy()
     told = pieces[pieces.level == "device"]
+    if told.empty or not own.any():
+        return pieces
     shows = told.assign(role=told.role.replace({"pod_memory": "used"}))[[*place, "role"]].drop_duplicates()
     sized = shows[shows.role.isin(("used", "free"))].groupby(place).role.nunique()
     whole = sized[sized == 2].reset_index()[place].assign(role="total")
     shows = pd.concat([shows, whole], ignore_index=True).drop_duplicates()
     shows = shows[shows.role != "declared"].assign(told_there=True)
     there = pieces.merge(shows, on=[*place, "role"], how="left").told_there.notna().to_numpy()
-    own = (pieces.level == "container").to_numpy() & (pieces.role != "pod_memory").to_numpy()
     return pieces[~(there & own)]
 
 
@@ -118,23 +122,34 @@ def _first_at(ts: Int64, lo: Int64, hi: Int64, t: Int64) -> Int64:
     return found
 
 
+def _alive(pieces: pd.DataFrame, place: Int64, pods: pd.DataFrame) -> pd.DataFrame:
+    """Pieces within the known start and end of the pod at that row of ``pods``, -1 for none; devices' own come first."""
+    started, ended = (np.append(pods[name].to_numpy(np.float64), np.nan)[place] for name in ("started_ms", "ended_ms"))
+    begins, ends = (pieces[name].to_numpy(np.int64) for name in ("from_ms", "until_ms"))
+    pieces = pieces.assign(
+        from_ms=np.maximum(begins, np.where(np.isnan(started), -NEVER, started).astype(np.int64)),
+        until_ms=np.minimum(ends, np.where(np.isnan(ended), NEVER, ended).astype(np.int64)),
+    )
+    return pieces.iloc[np.argsort(pieces.pod != "", kind="stable")].reset_index(drop=True)
+
+
 def _with_uids(pieces: pd.DataFrame, ts: Int64, pods: pd.DataFrame) -> pd.DataFrame:
     """Uids where the source has none (R20), and each pod's known start and end.
 
     By the inventory at that time; where it does not know the name, the one uid that other series show the name with.
     """
     held = pieces.pod != ""
-    lives = pods[["namespace", "pod", "pod_uid", "seen_ms", "started_ms", "ended_ms"]].sort_values(
-        ["namespace", "pod", "seen_ms"]
-    )
-    named = pieces[held & (pieces.pod_uid != "")].merge(
-        lives.drop(columns="seen_ms"), on=["namespace", "pod", "pod_uid"], how="left"
-    )
+    unnamed = held & (pieces.pod_uid == "")
+    if not unnamed.any() and not pods.duplicated(_POD).any():
+        place = np.where(held, places_in(pieces, pods, _POD), -1)
+        return _alive(pieces, place, pods)
+    lives = pods[[*_POD, "seen_ms", "started_ms", "ended_ms"]].sort_values(["namespace", "pod", "seen_ms"])
+    named = pieces[held & (pieces.pod_uid != "")].merge(lives.drop(columns="seen_ms"), on=_POD, how="left")
     by_name = lives.rename(columns={"pod_uid": "known_uid"})
     group = by_name.groupby(["namespace", "pod"])
     by_name["next_ms"] = group.seen_ms.shift(-1).fillna(NEVER).astype("int64")
     by_name["first_ms"] = np.where(group.cumcount() == 0, -NEVER, by_name.seen_ms)
-    unnamed = pieces[held & (pieces.pod_uid == "")].merge(by_name, on=["namespace", "pod"], how="left")
+    unnamed = pieces[unnamed].merge(by_name, on=["namespace", "pod"], how="left")
     shown = named.drop_duplicates(["namespace", "pod", "pod_uid"])
     shown = shown[~shown.duplicated(["namespace", "pod"], keep=False)].set_index(["namespace", "pod"]).pod_uid
     by_series = shown.reindex(pd.MultiIndex.from_frame(unnamed[["namespace", "pod"]])).set_axis(unnamed.index)

@@ -6,9 +6,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from allocation import frame_rows, wide
 from allocation.cards import Terms
+from allocation.coded import text_column
 from allocation.compiled import read_only
 from allocation.devices import Shard
 from allocation.findings import Code, Finding, Severity
@@ -130,8 +132,8 @@ def _names(values: "pd.Series[str]", index: Int64) -> pa.Array:
     """Names by number; null where the number is ABSENT or the name is empty."""
     if not len(values):
         return pa.nulls(len(index), pa.string())
-    names = values.astype(object)
-    known = pa.array(names.where(names.notna() & (names != ""), None), pa.string())
+    names = text_column(values)
+    known = pc.if_else(pc.equal(names, ""), None, names)
     return known.take(pa.array(index, mask=index == ABSENT))
 
 

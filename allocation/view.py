@@ -19,6 +19,7 @@ from allocation.findings import Code, Finding, Severity
 from allocation.held import Held
 from allocation.lives import POD_KEY
 from allocation.policy import Policy
+from allocation.ranks import places_in
 from allocation.stretches import Stretches, Windows, stretches_of, windows_of
 from allocation.times import from_ms
 
@@ -112,9 +113,15 @@ class View:
     @cached_property
     def holders(self) -> pd.DataFrame:
         """The shard's holders with what the inventory knows of them (``known``: it knows the pod)."""
-        lives = self.held.lives.drop(columns=["node"]).assign(known=True)
-        table = self.shard.holders.merge(lives, on=POD_KEY, how="left")
-        return table.assign(known=table.known.astype("object").fillna(False).astype("bool"))
+        holders, lives = self.shard.holders, self.held.lives
+        place = places_in(holders, lives, POD_KEY)
+        told = lives.drop(columns=["node", *POD_KEY])
+        told = (
+            told.iloc[place]
+            if (place >= 0).all()
+            else told.reset_index(drop=True).reindex(np.where(place < 0, len(lives), place))
+        )
+        return holders.assign(**{name: told[name].array for name in told.columns}, known=place >= 0)
 
     @cached_property
     def frame_ms(self) -> Int64:
@@ -124,28 +131,44 @@ class View:
 
     def device_name(self, device: int) -> str:
         """``gpu`` or ``gpu/instance``."""
-        row = self.devices.iloc[int(device)]
-        return "/".join(part for part in (row.gpu_uuid, row.gpu_instance) if part)
+        return self._device_names[device]
+
+    @cached_property
+    def _device_names(self) -> list[str]:
+        both = zip(self.devices.gpu_uuid, self.devices.gpu_instance, strict=True)
+        return ["/".join(part for part in parts if part) for parts in both]
+
+    @cached_property
+    def _node_names(self) -> list[str]:
+        return list(self.shard.machines.node)
+
+    @cached_property
+    def _machine_of_device(self) -> list[int]:
+        return [int(machine) for machine in self.devices.machine]
 
     def of_device(self, code: Code, device: int, evidence: str, severity: Severity = Severity.WARNING) -> Finding:
         """A finding about a device."""
-        machine = int(self.devices.machine.iloc[int(device)])
-        subject = f"{self.shard.machines.node[machine]}/{self.device_name(device)}"
-        return Finding(code, severity, subject, evidence, self._period([machine]))
+        machine = self._machine_of_device[device]
+        subject = f"{self._node_names[machine]}/{self.device_name(device)}"
+        return Finding(code, severity, subject, evidence, self.period_of([machine]))
 
     def of_pods(
         self, code: Code, rows: pd.DataFrame, evidence: "pd.Series[str]", severity: Severity = Severity.WARNING
     ) -> list[Finding]:
         """One finding a pod: ``rows`` has ``namespace``, ``pod``, ``machine``; the evidence of one pod's rows is joined."""
-        table = rows[["namespace", "pod", "machine"]].assign(evidence=evidence)
+        told: dict[tuple[str, str], list[tuple[int, str]]] = {}
+        for namespace, pod, machine, text in zip(rows.namespace, rows.pod, rows.machine, evidence, strict=True):
+            told.setdefault((namespace, pod), []).append((int(machine), text))
         return [
             Finding(
-                code, severity, f"{namespace}/{pod}", "; ".join(dict.fromkeys(of.evidence)), self._period(of.machine), len(of)
+                code, severity, "/".join(pod), "; ".join(dict.fromkeys(text for _, text in told[pod])),
+                self.period_of([machine for machine, _ in told[pod]]), len(told[pod]),
             )
-            for (namespace, pod), of in table.groupby(["namespace", "pod"], sort=True)
+            for pod in sorted(told)
         ]  # fmt: skip
 
-    def _period(self, machines: "pd.Series[int] | list[int]") -> tuple[pd.Timestamp, pd.Timestamp]:
+    def period_of(self, machines: "pd.Series[int] | list[int] | Int64") -> tuple[pd.Timestamp, pd.Timestamp]:
+        """From the first frame of these machines to the end of their last."""
         first, last = self.windows.offsets[list(machines)], self.windows.offsets[np.array(list(machines)) + 1] - 1
         return from_ms(self.windows.start[first].min()), from_ms(self.windows.end[last].max())
 

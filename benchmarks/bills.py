@@ -5,7 +5,7 @@
 Makes a Parquet CUR 2.0 and a dump of Google's detailed export of ten million rows each and a CSV.gz of one million (see
 ``bills_data`` and ``gcp_data``) in a temporary folder and prints a table of the bars. Each reading is a process of its own, so
 that its peak memory is its own; what is compiled was compiled by reading a little bill before the clock starts. Ends with 1 where
-a bar is missed. ``--only``: one format. ``--small``: a tenth of the lines, no bars.
+a bar is missed. ``--only``: one format. ``--small``: few lines, and no time is asked for.
 """
 
 import argparse
@@ -22,6 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks import bills_data, gcp_data
+from benchmarks.bars import Bar, show
+from benchmarks.machine import machine, peak_mib
 from billing_adapters import aws_columns, gcp_columns
 from billing_adapters.base import BillOptions
 from billing_adapters.parsed import Ordinals
@@ -37,7 +39,7 @@ class Format:
 
     write: Callable[[Path, int], None]
     wanted: Sequence[str]
-    bars: Sequence[tuple[str, str, float]]
+    bars: Sequence[tuple[str, str, float, str]]
 
 
 FORMATS: Mapping[str, Format] = {
@@ -45,17 +47,17 @@ FORMATS: Mapping[str, Format] = {
         bills_data.write_export,
         aws_columns.WANTED,
         (
-            ("Parquet CUR to line items / reading its columns", "ratio", 3.0),
-            ("peak memory of it, MiB", "parquet_mib", 1024.0),
-            ("peak memory of a CSV.gz of a million lines, MiB", "csv_mib", 400.0),
+            ("Parquet CUR to line items / reading its columns", "ratio", 3.0, "P8"),
+            ("peak memory of it", "parquet_mib", 1024.0, "P8"),
+            ("peak memory of a CSV.gz of a million lines", "csv_mib", 400.0, ""),
         ),
     ),
     "gcp": Format(
         gcp_data.write_dump,
         gcp_columns.WANTED,
         (
-            ("Google's Parquet to line items / reading its columns", "ratio", 4.0),
-            ("peak memory of it, MiB", "parquet_mib", 1536.0),
+            ("Google's Parquet to line items / reading its columns", "ratio", 4.0, ""),
+            ("peak memory of it", "parquet_mib", 1536.0, ""),
         ),
     ),
 }
@@ -64,24 +66,29 @@ FORMATS: Mapping[str, Format] = {
 def main(arguments: Sequence[str]) -> int:
     """Measures and prints; the exit code."""
     parser = argparse.ArgumentParser(description="Ratios of reading bills.")
-    parser.add_argument("--small", action="store_true", help="a tenth of the lines; no bar is asked for")
+    parser.add_argument("--small", action="store_true", help="few lines; only what is read is looked at")
     parser.add_argument("--only", choices=sorted(FORMATS), help="one format")
     parser.add_argument("--child", nargs=3, metavar=("WAY", "KIND", "PATH"), help=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)
     if chosen.child:
         print(json.dumps(measured(*chosen.child)))
         return 0
-    from benchmarks.sweep import machine  # noqa: PLC0415 - a reading alone shall not hold the kernel's modules
-
     print(machine())
-    missed = 0
-    for kind in [chosen.only] if chosen.only else FORMATS:
+    bars = measure(chosen.small, [chosen.only] if chosen.only else list(FORMATS))
+    show("bills", bars)
+    return int(not chosen.small and not all(bar.held for bar in bars))
+
+
+def measure(small: bool, kinds: Sequence[str] = ("aws-cur2", "gcp")) -> list[Bar]:
+    """The bars of these formats; each way must find the same lines."""
+    bars: list[Bar] = []
+    for kind in kinds:
         with tempfile.TemporaryDirectory() as name:
-            missed |= report(kind, measure(kind, Path(name), 10 if chosen.small else 1), bars=not chosen.small)
-    return missed
+            bars += report(kind, timed(kind, Path(name), 200 if small else 1))
+    return bars
 
 
-def measure(kind: str, folder: Path, part: int) -> Mapping[str, Mapping[str, float]]:
+def timed(kind: str, folder: Path, part: int) -> Mapping[str, Mapping[str, float]]:
     """Lines, seconds and peak memory of each way of reading; the least of three rounds of the two that are compared."""
     FORMATS[kind].write(folder / "bill", 10_000_000 // part)
     rounds = [{way: child(way, kind, folder / "bill") for way in ("read", "parse")} for _ in range(3)]
@@ -118,12 +125,6 @@ def measured(way: str, kind: str, path: str) -> Mapping[str, float]:
     return {"lines": lines, "seconds": seconds, "mib": peak_mib()}
 
 
-def peak_mib() -> float:
-    """The most memory that this process ever held, by Linux; what its parent held before it began is not in it."""
-    status = Path("/proc/self/status").read_text(encoding="utf-8")
-    return int(status.split("VmHWM:")[1].split()[0]) / 1024
-
-
 def read(kind: str, path: str) -> Iterator[int]:
     """The columns that are needed, batch by batch, and nothing done with them."""
     for file in sorted(Path(path).rglob("*.parquet")):
@@ -155,22 +156,23 @@ def parse_and_write(kind: str, path: str) -> Iterator[int]:
             yield pq.ParquetFile(Path(name) / "line_items" / "bill.parquet").metadata.num_rows
 
 
-def report(kind: str, found: Mapping[str, Mapping[str, float]], *, bars: bool) -> int:
-    """Prints the table; 1 where a bar is missed."""
+def report(kind: str, found: Mapping[str, Mapping[str, float]]) -> list[Bar]:
+    """Prints what each way took; the bars."""
+    if found["kept"]["lines"] != found["parse"]["lines"]:
+        raise SystemExit("lines were lost: the figures are worth nothing")
     figures = {
         "ratio": found["parse"]["seconds"] / found["read"]["seconds"],
         "parquet_mib": found["parse"]["mib"],
     }
     if "csv" in found:
         figures["csv_mib"] = found["csv"]["mib"]
-    wanted_bars = FORMATS[kind].bars
-    print(f"\n{'bar':<50}{'measured':>10}{'wanted':>12}")
-    for name, key, wanted in wanted_bars:
-        print(f"{name:<50}{figures[key]:>10.2f}{f'<= {wanted:g}':>12}")
-    print(f"\n{'way':<50}{'lines':>12}{'us/line':>10}{'MiB':>8}")
+    print(f"\n{kind + ', way':<50}{'lines':>12}{'us/line':>10}{'MiB':>8}")
     for way, one in found.items():
         print(f"{way:<50}{one['lines']:>12,.0f}{one['seconds'] * 1e6 / one['lines']:>10.2f}{one['mib']:>8.0f}")
-    return int(bars and any(figures[key] > wanted for _, key, wanted in wanted_bars))
+    return [
+        Bar(name, figures[key], "<=", wanted, "" if key == "ratio" else "MiB", number)
+        for name, key, wanted, number in FORMATS[kind].bars
+    ]
 
 
 if __name__ == "__main__":

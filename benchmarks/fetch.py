@@ -12,7 +12,6 @@ import argparse
 import hashlib
 import json
 import math
-import os
 import subprocess
 import sys
 import tempfile
@@ -33,13 +32,20 @@ from prometheus_api_client import MetricRangeDataFrame, PrometheusConnect
 from requests.adapters import BaseAdapter
 
 from benchmarks.bars import Bar, show
-from benchmarks.fetch_data import DAY, METRIC, START, import_lines, nodes_for, write_open_metrics
+from benchmarks.fetch_data import DAY, GPUS, METRIC, START, import_lines, labels_of, nodes_for, write_open_metrics
+from benchmarks.fleet import worker_pids
+from benchmarks.fleet_data import instance_id, write_bill
+from benchmarks.machine import peak_mib
 from pipelines.metric_sources.prometheus_json import read_answer, read_matrix
 from pipelines.metric_sources.registry import load_metric_source
-from pipelines.settings import MetricsEntry
+from pipelines.results import RESULT_TABLES
+from pipelines.settings import MetricsEntry, load_settings
+from pipelines.stages import run_day
+from pipelines.walk import open_walk
 from tests.servers import HAS_PROMETHEUS, HAS_VICTORIA_METRICS, prometheus, victoria_metrics
 
 CONCURRENCY = 4
+_MACHINE = {"instance_type": "gpu8", "gpus": GPUS, "gpu_memory": "80GiB"}
 GROUP = "gpu-000[0-9]|gpu-001[0-5]"
 Figures = dict[str, Any]
 
@@ -59,16 +65,17 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="How fast samples come from servers.")
     parser.add_argument("--small", action="store_true", help="0.2 million samples instead of ten, two rounds instead of three")
     parser.add_argument("--child", nargs=2, metavar=("KIND", "URL"), help=argparse.SUPPRESS)
+    parser.add_argument("--run", type=Path, metavar="CONFIG", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
-    if given.child:
-        print(json.dumps(fetched(*given.child)))
+    if given.child or given.run:
+        print(json.dumps(fetched(*given.child) if given.child else run(given.run)))
         return 0
-    bars = measure(small=given.small)
+    bars = measure(given.small)
     show("fetching", bars)
     return int(not all(bar.held for bar in bars))
 
 
-def measure(*, small: bool) -> list[Bar]:
+def measure(small: bool) -> list[Bar]:
     """The bars; none where the servers are not installed."""
     if not (HAS_PROMETHEUS and HAS_VICTORIA_METRICS):
         print("not measured: the Debian packages `prometheus` and `victoria-metrics` are needed")
@@ -82,14 +89,16 @@ def measure(*, small: bool) -> list[Bar]:
             parsing = parsing_ratio(one, rounds)
             prometheus_ratio, first = whole_ratio("prometheus", one, rounds)
             export_ratio, second = whole_ratio("victoriametrics", other, rounds)
+            peak = runs_compared(folder, nodes, {"prometheus": one, "victoriametrics": other})
     if first["hash"] != second["hash"]:
         raise SystemExit("the two servers' rows differ: the figures are worth nothing")
     print(f"both servers give the same {first['samples']:,} samples in {first['shards']} shards: {first['hash'][:16]}")
     return [
-        Bar("prometheus-api-client with MetricRangeDataFrame / our parsing", parsing, ">=", 12),
-        Bar("fetch of a day from Prometheus / its answers read to nowhere", prometheus_ratio, "<=", 1.3),
+        Bar("prometheus-api-client with MetricRangeDataFrame / our parsing", parsing, ">=", 12, number="P6"),
+        Bar("fetch of a day from Prometheus / its answers read to nowhere", prometheus_ratio, "<=", 1.3, number="P6"),
         Bar("fetch of a day from VictoriaMetrics / export read to nowhere", export_ratio, "<=", 4),
         Bar("peak memory of a fetching process", max(first["peak_mib"], second["peak_mib"]), "<=", 450, "MiB"),
+        Bar("peak memory of a process of a whole run from a server", peak, "<=", 450, "MiB"),
     ]
 
 
@@ -129,7 +138,40 @@ def fetched(kind: str, url: str) -> Figures:
             stream.write_table(shard.samples.combine_chunks())
         digest.update(sink.getvalue())
         began = time.perf_counter()
-    return {"seconds": spent, "samples": samples, "shards": count, "hash": digest.hexdigest(), "peak_mib": peak_mib()}
+    return {"seconds": spent, "samples": samples, "shards": count, "hash": digest.hexdigest(), "peak_mib": round(peak_mib())}
+
+
+def runs_compared(folder: Path, nodes: int, urls: dict[str, str]) -> float:
+    """The peak of whole runs over the servers, from a bill to tables on disk, which must be the same in every byte."""
+    bill, told = folder / "bill.parquet", {}
+    write_bill(bill, nodes, START.date())
+    names = [labels_of(node, 0)["Hostname"] for node in range(nodes)]
+    stays = [{"name": name, "provider_id": f"aws:///us-west-2a/{instance_id(n)}", **_MACHINE} for n, name in enumerate(names)]
+    for kind, url in urls.items():
+        cluster = {"name": "fleet", "metrics": [{"kind": kind, "url": url, "concurrency": CONCURRENCY}], "nodes": stays}
+        billing = [{"kind": "focus", "path": str(bill), "cost": "effective", "currency": "USD"}]
+        config = folder / f"{kind}.yaml"
+        config.write_text(json.dumps({"version": 1, "output": f"out-{kind}", "clusters": [cluster], "billing": billing}))
+        command = [sys.executable, "-m", "benchmarks.fetch", "--run", str(config)]
+        told[kind] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+        peaks = ", ".join(f"{peak:.0f}" for peak in told[kind]["peaks"])
+        print(f"{kind}: a whole run {told[kind]['seconds']:.1f} s, {told[kind]['rows']:,} rows, peaks {peaks} MiB")
+    first, second = told.values()
+    if first["files"] != second["files"] or not first["rows"]:
+        raise SystemExit("the two servers' tables differ: the figures are worth nothing")
+    return float(max(*first["peaks"], *second["peaks"]))
+
+
+def run(config: Path) -> Figures:
+    """A day from its bill to its tables: seconds, rows, the tables' hashes, and the peak of this process and each worker."""
+    began = time.perf_counter()
+    with open_walk(load_settings(config)) as walk:
+        results = run_day(walk, START.date())
+        spent = time.perf_counter() - began
+        peaks = [peak_mib(), *(peak_mib(pid) for pid in worker_pids(walk))]
+    partitions = [(table, result.partition) for result in results for table in RESULT_TABLES]
+    files = [dict(commit.files) for table, partition in partitions if (commit := walk.store.commit(table, partition))]
+    return {"seconds": spent, "rows": results[0].sums.rows, "files": files, "peaks": peaks}
 
 
 def recorded(kind: str, url: str) -> list[Sent]:
@@ -202,12 +244,6 @@ def parsing_ratio(url: str, rounds: int) -> float:
             raise SystemExit("the two readers differ: the figures are worth nothing")
     print(f"parsing {count:,} samples ({len(body) >> 20} MiB): prometheus-api-client {theirs:.2f} s, ours {ours:.3f} s")
     return theirs / ours
-
-
-def peak_mib() -> int:
-    """The largest resident memory of this process so far (Linux); 0 elsewhere."""
-    status = Path(f"/proc/{os.getpid()}/status")
-    return int(status.read_text(encoding="ascii").split("VmHWM:")[1].split()[0]) // 1024 if status.exists() else 0
 
 
 if __name__ == "__main__":

@@ -52,23 +52,6 @@ def open_series(
     return Coming(settings, cluster, partition, store, window=window, query=query, before=before, again=again, watch=watch)
 
 
-def fetch(
-    settings: Settings,
-    cluster: ClusterEntry,
-    partition: Partition,
-    window: Window,
-    store: TableStore,
-    *,
-    again: bool,
-    accept_less: bool = False,
-    watch: Watch = unwatched,
-) -> Fetched:
-    """Brings the day's series and inventory into the store, unless they are there already; see ``Coming``."""
-    arrival = open_series(settings, cluster, partition, window, store, again=again, accept_less=accept_less, watch=watch)
-    with arrival:
-        return arrival.finish()
-
-
 class Arrival(ABC):
     """One cluster's day of series: files that can be read as soon as each is there, then all that follows from them.
 
@@ -177,7 +160,7 @@ class Coming(Arrival):
     ) -> None:
         super().__init__(settings, cluster, partition, store)
         self._query, self._window, self._before, self._watch = query, window, before, watch
-        self._told, self._done = Told(settings.policy), False
+        self._told, self._done, self._there = Told(settings.policy), False, 0
         resumes = all(entry.url for entry in cluster.metrics) and clock.now() >= window.end
         sources = sources_of(cluster, settings)
         self._asked = [(source, window) for source in sources]
@@ -222,6 +205,7 @@ class Coming(Arrival):
             self._told.add(samples, findings)
             count = pc.sum(pc.list_value_length(samples["timestamps_ms"])).as_py() or 0
             self._watch(Step(FETCHED, str(self.partition), count, self.count))
+            self._there += 1
             yield place
 
     def finish(self) -> Fetched:
@@ -234,6 +218,8 @@ class Coming(Arrival):
 
     def _commit(self) -> None:
         told = self._told
+        if self._there != len(self._groups):
+            raise ChargebackError(f"{self.partition}: {self._there} of {len(self._groups)} shards are there; run the day again")
         if told.known_seconds < self._before * KEEPS_AT_LEAST:
             self._arriving.drop()
             self._done = True

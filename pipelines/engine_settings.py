@@ -1,19 +1,30 @@
 """The section ``engine``: where shards run, and how many at once."""
 
 import os
-from typing import Literal
+from pathlib import Path
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 WORKER_BYTES = 450 << 20
 """What a worker needs at most with shards of about a million samples."""
 
+_UNKNOWN_BYTES = 8 << 30
+"""Of a machine that does not tell its memory."""
+CONTROL_GROUP = Path("/sys/fs/cgroup")
+"""Where Linux tells a container its limits."""
+_INSTEAD = {
+    "local": "write `kind: spark` for a cluster",
+    "spark": "say in `master` or `conf` how many cores Spark has, like local[4] or spark.executor.instances",
+}
+
 
 class EngineEntry(BaseModel):
     """``local``: processes on this machine; ``spark``: tasks of a Spark cluster.
 
-    ``workers``: how many processes; by default one a core, fewer where memory is short. ``shards_in_flight``: how many shards are
-    being computed or wait for it, by default two a worker; memory grows with it. ``master``, ``conf``: Spark's own.
+    ``workers``: how many processes of ``local``; by default one a core, fewer where memory is short. ``shards_in_flight``: how
+    many shards are being computed or wait for it, by default two a worker, or two a core of Spark's cluster; memory, or the disk
+    of ``output``, grows with it. ``master``, ``conf``: of ``spark``, in Spark's own words.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -21,13 +32,20 @@ class EngineEntry(BaseModel):
     kind: Literal["local", "spark"] = "local"
     workers: int | None = Field(default=None, ge=1, le=1024)
     shards_in_flight: int | None = Field(default=None, ge=1, le=4096)
-    master: str = "local[*]"
+    master: str = Field(default="local[*]", min_length=1)
     conf: dict[str, str] = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
     def _word(cls, value: object) -> object:
         return {"kind": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _of_its_kind(self) -> Self:
+        other = {"local": {"master", "conf"}, "spark": {"workers"}}[self.kind]
+        if odd := sorted(other & self.model_fields_set):
+            raise ValueError(f"engine {self.kind} has no {' and no '.join(odd)}; {_INSTEAD[self.kind]}")
+        return self
 
     @property
     def workers_here(self) -> int:
@@ -41,7 +59,10 @@ class EngineEntry(BaseModel):
 
 
 def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The cores that this process may use, by its own bounds and by the container's limit."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota, _, period = _limit("cpu.max").partition(" ")
+    return max(1, min(cores, int(quota) // int(period))) if quota.isdecimal() and period.isdecimal() else cores
 
 
 def _memory_bytes() -> int:
@@ -49,9 +70,14 @@ def _memory_bytes() -> int:
     try:
         machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):
-        return 1 << 33
+        machine = _UNKNOWN_BYTES
+    told = _limit("memory.max")
+    return min(machine, int(told)) if told.isdecimal() else machine
+
+
+def _limit(name: str) -> str:
+    """What the control group of this process says of a limit; empty where there is none."""
     try:
-        with open("/sys/fs/cgroup/memory.max", encoding="ascii") as told:
-            return min(machine, int(told.read()))
+        return (CONTROL_GROUP / name).read_text(encoding="ascii").strip()
     except (OSError, ValueError):
-        return machine
+        return ""

@@ -4,10 +4,11 @@ Here belong reading and writing bytes, and turning a refusal into one clear line
 """
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlencode
+from uuid import uuid4
 
 import pyarrow as pa
 from pyarrow import fs
@@ -18,12 +19,20 @@ _CHUNK_BYTES = 1 << 20
 
 
 class Place:
-    """A location; paths below it are relative, with slashes."""
+    """A location; paths below it are relative, with slashes. Can be sent to another process, wherever that works."""
 
     def __init__(self, location: str, endpoint_url: str | None, region: str | None) -> None:
-        self.location = location
+        self.location, self._reached_by = location, (endpoint_url, region)
         self.is_disk = "://" not in location
         self.fs, self.root = _filesystem(location, endpoint_url, region)
+
+    def __reduce__(self) -> "tuple[Callable[..., Place], tuple[str, str | None, str | None]]":
+        return Place, self.key
+
+    @property
+    def key(self) -> tuple[str, str | None, str | None]:
+        """By what the same place is opened again, in whatever folder a process works."""
+        return (self.root if self.is_disk else self.location, *self._reached_by)
 
     def full(self, path: str) -> str:
         """The path as the file system knows it."""
@@ -51,6 +60,19 @@ class Place:
         """A file of these bytes."""
         with self.fs.open_output_stream(self.full(path)) as stream:
             stream.write(content)
+
+    def write_whole(self, path: str, content: bytes) -> None:
+        """As ``write``; nobody sees a part of it, and of several that write it the last one stands."""
+        if not self.is_disk:
+            self.write(path, content)
+            return
+        aside = f"{path}.{uuid4().hex}"
+        try:
+            self.write(aside, content)
+            self.on_disk(aside).replace(self.on_disk(path))
+        except BaseException:
+            self.on_disk(aside).unlink(missing_ok=True)
+            raise
 
     def bring(self, made: Path, path: str) -> None:
         """A file that was made on a disk, in memory bounded by a part of it; on the disk of the location it is moved."""

@@ -69,10 +69,11 @@ class Charged:
 
 def measure_shard(method: Method, task: Task) -> Measured:
     """The weights of the shard's periods."""
-    samples = pa.concat_tables([SAMPLES.empty(), *(method.store.read_file(place) for place in task.files)])
+    files = [method.store.read_file(place) for place in task.files]
+    samples = files[0] if len(files) == 1 else pa.concat_tables([SAMPLES.empty(), *files])
     if task.only is not None:
         samples = samples.filter(pc.is_in(samples["node"], pa.array(task.only, pa.string())))
-    return measure(samples.combine_chunks(), task.nodes, pods_frame(task.pods), task.periods, method.policy)
+    return measure(samples, task.nodes, pods_frame(task.pods), task.periods, method.policy)
 
 
 def charge_shard(method: Method, task: Task, measured: Measured) -> Charged:

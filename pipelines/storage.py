@@ -61,11 +61,15 @@ class TableStore:
 
     def __init__(self, location: str, *, endpoint_url: str | None = None, region: str | None = None) -> None:
         self.location = location
-        self._reached_by = endpoint_url, region
         self._place = Place(location, endpoint_url, region)
 
     def __reduce__(self) -> tuple[Callable[..., "TableStore"], tuple[str, str | None, str | None]]:
-        return _open, (self.location, *self._reached_by)
+        return _open, self._place.key
+
+    @property
+    def root(self) -> Place:
+        """The location itself."""
+        return self._place
 
     def place(self, table: str) -> str:
         """Where a table's partitions are, for people."""
@@ -279,7 +283,8 @@ class Arriving:
         scratch = str(self._place.on_disk(self._aside.folder)) if self._place.is_disk else None
         with tempfile.TemporaryDirectory(prefix="gpu-chargeback-", dir=scratch) as folder:
             path = Path(folder) / _ONE_FILE
-            with pq.ParquetWriter(path, schema, compression="zstd", write_statistics=True) as writer:
+            texts = [field.name for field in schema if pa.types.is_string(field.type)]
+            with pq.ParquetWriter(path, schema, compression="zstd", write_statistics=True, use_dictionary=texts) as writer:
                 for group in _row_groups(batches, schema):
                     writer.write_table(group, row_group_size=max(len(group), 1))
             with path.open("rb") as written:

@@ -41,7 +41,7 @@ class Walk:
     @cached_property
     def engine(self) -> Engine:
         """What runs the shards, made when the first one is there."""
-        return open_engine(self.settings.engine)
+        return open_engine(self.settings.engine, self.store.root)
 
     @property
     def policy(self) -> Policy:

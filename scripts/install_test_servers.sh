@@ -1,7 +1,7 @@
 #!/bin/sh
-# Installs the servers that tests start themselves and that are no Python packages: Prometheus and VictoriaMetrics, from the
-# Debian packages prometheus and victoria-metrics, and Azurite, by npm into the folder .servers of this checkout. Where one
-# cannot be installed, the tests that need it are skipped and say why.
+# Installs what tests start themselves and what is no Python package: Prometheus, VictoriaMetrics and the Java of Spark, from the
+# Debian packages prometheus, victoria-metrics and default-jre-headless, and Azurite, by npm into the folder .servers of this
+# checkout. Where one cannot be installed, the tests that need it are skipped and say why.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -38,6 +38,10 @@ fi
 
 if ! command -v victoria-metrics >/dev/null; then
     debian_packages VictoriaMetrics victoria-metrics || true
+fi
+
+if ! command -v java >/dev/null; then
+    debian_packages Spark default-jre-headless || true # 17 in Debian 12, 21 in Debian 13; Spark runs on both
 fi
 
 if ! grep -qs "\"version\": \"$azurite\"" .servers/node_modules/azurite/package.json; then

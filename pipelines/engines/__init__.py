@@ -3,8 +3,13 @@
 from pipelines.engine_settings import EngineEntry
 from pipelines.engines.base import Engine
 from pipelines.engines.local import LocalEngine
+from pipelines.places import Place
 
 
-def open_engine(entry: EngineEntry) -> Engine:
-    """The engine that the settings ask for."""
+def open_engine(entry: EngineEntry, place: Place) -> Engine:
+    """The engine that the settings ask for; what has to travel between machines travels through the place."""
+    if entry.kind == "spark":
+        from pipelines.engines.spark import SparkEngine  # noqa: PLC0415
+
+        return SparkEngine(entry, place)
     return LocalEngine(entry.workers_here, entry.in_flight_here)

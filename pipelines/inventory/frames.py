@@ -6,10 +6,12 @@ Here does not belong how the tables come about (`nodes`, `pods`).
 from collections.abc import Iterable
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from allocation.coded import coded
 from pipelines.inventory.node_facts import COUNTED
 
 _RESERVES = "run_ai_reserve_for_gpu_index"
@@ -17,6 +19,7 @@ _RESERVES = "run_ai_reserve_for_gpu_index"
 _TEXTS = ("node", "gpu_group")
 _KEY = ("namespace", "pod", "pod_uid")
 _DECLARED = ("declared_memory_bytes", "declared_fraction")
+_NOTHING = -1.0
 _NUMBERS = ("requested_gpus", "requested_cpu_milli", "requested_memory_bytes", *_DECLARED)
 
 
@@ -43,8 +46,7 @@ def pods_frame(pods: pa.Table) -> pd.DataFrame:
         ``declared_from_ms`` (0 for the first); ``gpu_group``, ``gpu_resource`` (the one resource it counts GPUs by, empty where
         it is none or several), ``has_claim``, ``reserves_index`` (the GPU that a reservation pod names, else empty).
     """
-    told = pods.select([*_KEY, *_DECLARED]).to_pandas()
-    began = ((told != told.shift()) & (told.notna() | told.shift().notna())).any(axis=1).to_numpy()
+    began = _begins(pods)
     from_ms = _column_ms(pods.filter(pa.array(began)), "labels_from").fillna(0).astype("int64").to_numpy()
     pods = pods.filter(pa.array(np.append(began[1:], [True] * (len(began) > 0)).astype(np.bool_)))
     frame = pods.select(_KEY).to_pandas()
@@ -64,6 +66,15 @@ def pods_frame(pods: pa.Table) -> pd.DataFrame:
     for name in _NUMBERS:
         frame[name] = pods[name].cast(pa.float64()).to_pandas().astype("float64")
     return frame
+
+
+def _begins(pods: pa.Table) -> npt.NDArray[np.bool_]:
+    """The rows that tell another pod or other declared memory than the row before."""
+    began = np.ones(len(pods), np.bool_)
+    amounts = [pc.fill_null(pods[name].cast(pa.float64()), _NOTHING).to_numpy() for name in _DECLARED]
+    parts = [*(coded(pods[name]).codes for name in _KEY), *amounts]
+    began[1:] = np.any([part[1:] != part[:-1] for part in parts], axis=0)
+    return began
 
 
 def _array(pods: pa.Table, column: str) -> pa.Array:

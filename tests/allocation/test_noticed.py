@@ -214,6 +214,17 @@ def test_samples_beyond_a_known_life_are_counted() -> None:
     assert "20 samples" in only(found(answer, Code.SKEWED_CLOCKS)).evidence
 
 
+def test_of_series_that_begin_together_before_the_start_the_longest_is_told_in_any_order() -> None:
+    """Of two containers the one scraped each 30 s shows 20 samples in the 600 s before the start, the other 10."""
+    often, seldom = (
+        Series("pod_memory", "GPU-0", every(GIB, step=step), holder=("ml", "a", "uid-a"), metric="pods", container=name)
+        for name, step in (("main", 30_000), ("side", 60_000))
+    )
+    for series in ((often, seldom), (seldom, often)):
+        told = only(found(taken(series, pods_of(replace(A, start=600_000))), Code.SKEWED_CLOCKS))
+        assert "600 s before its start, 20 samples are not used" in told.evidence
+
+
 @pytest.mark.parametrize(
     ("start", "end"), [(POLICY.max_hold_ms, None), (0, HOUR - POLICY.max_hold_ms), (-HOUR, 2 * HOUR), (0, None)]
 )

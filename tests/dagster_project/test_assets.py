@@ -189,6 +189,6 @@ def test_assets_downstream_get_tables_as_they_ask(place: Place, instance: dg.Dag
     assert isinstance(table, pa.Table)
     assert table.equals(place.rows("chargeback", "dev"))
     assert isinstance(kept, Kept)
-    assert (kept.table["bucket"].to_pylist(), kept.detail["findings"]) == (["workload"], [])
+    assert (kept.table["bucket"].to_pylist(), kept.detail["findings"]) == (["workload"], [[]])
     assert isinstance(nothing, pa.Table)
     assert nothing.equals(TABLES["nodes"].empty())

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from allocation.errors import ChargebackError, SeriesError, SettingsError
-from pipelines.arrivals import fetch
+from pipelines.arrivals import open_series
 from pipelines.day_bill import read_day
 from pipelines.metric_sources.base import MetricSource, Window
 from pipelines.metric_sources.registry import load_metric_source
@@ -244,9 +244,10 @@ def test_the_same_samples_have_the_same_fingerprint(tmp_path: Path) -> None:
         bill = read_day(walk, datetime(2026, 10, 1, tzinfo=UTC).date())
         window = window_of(settings, datetime(2026, 10, 1, tzinfo=UTC), bill.until)
         partition = Partition(bill.day, "prod")
-        fetched = fetch(settings, settings.clusters[0], partition, window, walk.store, again=False)
-        assert not fetched.reused
-        assert fetch(settings, settings.clusters[0], partition, window, walk.store, again=False).reused
+        fetched, reused = (
+            open_series(settings, settings.clusters[0], partition, window, walk.store, again=False).finish() for _ in range(2)
+        )
+        assert (fetched.reused, reused.reused) == (False, True)
         found.append((fetched.samples_fingerprint, fetched.fingerprint, fetched.nodes, walk.store.read("samples", partition)))
     assert found[0] == found[1]
 
@@ -265,7 +266,7 @@ def test_a_changed_file_is_fetched_again(tmp_path: Path) -> None:
     partition = Partition(WINDOW.start.date(), "prod")
 
     def fetched() -> tuple[bool, tuple[str, ...]]:
-        found = fetch(settings, settings.clusters[0], partition, window, walk.store, again=False)
+        found = open_series(settings, settings.clusters[0], partition, window, walk.store, again=False).finish()
         return found.reused, found.nodes
 
     assert [fetched(), fetched()] == [(False, ("n1",)), (True, ("n1",))]
