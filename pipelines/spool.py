@@ -43,7 +43,7 @@ class Spool:
 
     def _spill(self) -> None:
         if self._writer is None:
-            self._file = tempfile.TemporaryFile(prefix="gpu-chargeback-")
+            self._file = tempfile.TemporaryFile(prefix="gpu-chargeback-")  # noqa: SIM115 - until close
             self._writer = pa.ipc.new_file(self._file, self.schema, options=pa.ipc.IpcWriteOptions(compression="lz4"))
         for piece in self._pieces:
             self._writer.write_table(piece)

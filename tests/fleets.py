@@ -35,7 +35,9 @@ _HEAD = (
 def series(metric: str, labels: Mapping[str, str], value: float, hours: tuple[float, float] = (0, HOURS)) -> list[str]:
     """Samples of one series, as lines of OpenMetrics."""
     text = ",".join(f'{k}="{v}"' for k, v in labels.items())
-    return [f"{metric}{{{text}}} {value} {t}" for t in range(round(START + 3600 * hours[0]), round(START + 3600 * hours[1]), STEP_S)]
+    return [
+        f"{metric}{{{text}}} {value} {t}" for t in range(round(START + 3600 * hours[0]), round(START + 3600 * hours[1]), STEP_S)
+    ]
 
 
 def _machine(node: str, machine: str, hours: tuple[float, float] = (0, HOURS)) -> Iterator[str]:
@@ -50,7 +52,7 @@ def _pod(pod: str, node: str, used_mib: int, hours: tuple[float, float] = (0, HO
     name = {"namespace": "ml", "pod": pod, "uid": f"u-{pod}-{node}"}
     device = {"Hostname": node, "UUID": f"GPU-{node}-{gpu}", "modelName": "A100", "gpu": str(gpu)}
     yield from series("kube_pod_info", name | {"node": node}, 1, hours)
-    yield from series("kube_pod_labels", name | {"label_model": pod.split("-")[0]}, 1, hours)
+    yield from series("kube_pod_labels", name | {"label_model": pod.partition("-")[0]}, 1, hours)
     asked = name | {"node": node, "container": "c", "resource": "cpu", "unit": "core"}
     yield from series("kube_pod_container_resource_requests", asked, 2, hours)
     held = device | {"namespace": "ml", "pod": pod, "container": "c"}
@@ -116,9 +118,13 @@ class Fleet:
             "clusters": [{"name": "prod", "metrics": [source], "nodes": configured}],
             "billing": [{"kind": "focus", "path": "bill.csv"}],
             "policy": {"max_hold": "5m", "max_gap": "15m", "gpu_share": 0.8, "host": "by_requests", "unattributed": "spread"},
-            "owners": {"team": ["namespace"], "model": ["label:model"], "model_split": {"by": "tokens", "weights": {"prompt": 1, "generation": 1}}},
+            "owners": {
+                "team": ["namespace"],
+                "model": ["label:model"],
+                "model_split": {"by": "tokens", "weights": {"prompt": 1, "generation": 1}},
+            },
             "engine": {"kind": "local", "workers": 1},
-        }  # fmt: skip
+        }
         self.config.write_text(yaml.safe_dump(values | more), encoding="utf-8")
 
     def write_metrics(self, lines: Sequence[str]) -> None:
@@ -140,7 +146,9 @@ class Fleet:
 
     def bytes_of(self, tables: Sequence[str] = TABLES) -> dict[str, bytes]:
         """All files of these tables."""
-        return {str(p.relative_to(self.out)): p.read_bytes() for t in tables for p in sorted((self.out / t).rglob("*")) if p.is_file()}
+        return {
+            str(p.relative_to(self.out)): p.read_bytes() for t in tables for p in sorted((self.out / t).rglob("*")) if p.is_file()
+        }
 
     def rows(self, table: str = "chargeback") -> list[dict[str, Any]]:
         """The rows of a table, of the cluster and of the bill."""

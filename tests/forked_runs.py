@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import forkserver, set_forkserver_preload
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from pipelines import cli
 from tests.fleets import Fleet
@@ -23,6 +23,7 @@ from tests.fleets import Fleet
 WARM = "FORKED_RUNS_WARM"
 ROOT = Path(__file__).parents[1]
 _PATIENCE_S = 30.0
+_SERVER: Any = forkserver._forkserver  # noqa: SLF001 - a run that is forked cannot ask for its state
 
 
 @dataclass(frozen=True)
@@ -121,25 +122,29 @@ def _warm() -> None:
         assert cli.main(Fleet(Path(folder)).command()) == 0
 
 
-def _serve(log: str, commands: IO[str]) -> None:
+def _serve(log: str, commands: IO[str], answers: IO[str]) -> None:
+    def tell(number: int) -> None:
+        answers.write(f"{number}\n")
+        answers.flush()
+
     set_forkserver_preload(["tests.forked_runs"])
     forkserver.ensure_running()
     os.environ.pop(WARM)
     _warm()
-    print(forkserver._forkserver._forkserver_pid, flush=True)
+    tell(_SERVER._forkserver_pid)  # noqa: SLF001
     for command in map(json.loads, commands):
         if isinstance(command, int):
-            print(os.waitstatus_to_exitcode(os.waitpid(command, 0)[1]), flush=True)
+            tell(os.waitstatus_to_exitcode(os.waitpid(command, 0)[1]))
             continue
         pid = os.fork()
         if not pid:
             _run(command, log)
-        print(pid, flush=True)
+        tell(pid)
 
 
 def _run(arguments: list[str], log: str) -> None:
     """The run itself, in its process."""
-    forkserver._forkserver.ensure_running = lambda: None
+    _SERVER.ensure_running = lambda: None
     with Path(log).open("ab", buffering=0) as written:
         os.dup2(written.fileno(), 1)
         os.dup2(written.fileno(), 2)
@@ -154,4 +159,4 @@ def _run(arguments: list[str], log: str) -> None:
 if WARM in os.environ and __name__ == "tests.forked_runs":  # in the server of processes
     _warm()
 if __name__ == "__main__":
-    _serve(sys.argv[1], sys.stdin)
+    _serve(sys.argv[1], sys.stdin, sys.stdout)

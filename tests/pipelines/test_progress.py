@@ -78,7 +78,10 @@ def test_a_terminal_has_a_bar_a_stage_and_they_go() -> None:
             watch(Step(FETCHED, "2025-10-01|prod", 600, 43))
             clock.now += 2
         watch(Step(COMPUTED, "2025-10-01|prod", 10, 44))
-    assert bars_of(shown.getvalue())[-2:] == ["2025-10-01|prod fetched 3/43 300 samples/s 1 min 20 s", "2025-10-01|prod computed 1/44"]
+    assert bars_of(shown.getvalue())[-2:] == [
+        "2025-10-01|prod fetched 3/43 300 samples/s 1 min 20 s",
+        "2025-10-01|prod computed 1/44",
+    ]
     assert_cleared(shown.getvalue())
 
 

@@ -20,7 +20,9 @@ PAGE_BYTES = 4096
 def disk(folder: Path, size: str) -> Iterator[Path]:
     """A real disk of that size, in memory."""
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True, check=False)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True, check=False
+    )
     if mounted.returncode:
         pytest.skip(f"a disk cannot be mounted here: {mounted.stderr.decode().strip()}")
     try:
@@ -77,8 +79,7 @@ def test_rows_of_a_large_day_that_no_disk_holds(tmp_path: Path, monkeypatch: pyt
         monkeypatch.setattr("tempfile.tempdir", str(place))
         held = Spool(rows.schema)
         with pytest.raises(SourceUnavailableError, match=r"No space left on device.*TMPDIR") as refused:
-            for _ in range(20):
-                held.add(rows)
+            held.add(pa.concat_tables([rows] * 20))
         assert str(place) in str(refused.value)
         held.close()
         assert list(place.iterdir()) == []

@@ -62,7 +62,7 @@ def served(folder: Path, url: str, **more: object) -> Fleet:
 
 @needs_prometheus
 def test_what_the_index_let_expect_wrongly_is_computed_again(tmp_path: Path, server: str) -> None:
-    """The shards are computed as they come, then again, as node h has no series after all; a rerun from the store says the same."""
+    """The shards are computed as they come, then again, as node h has no series; a rerun from the store says the same."""
     fleet = served(tmp_path / "ahead", server)
     stages = run(fleet)
     assert stages[:2] == [FETCHED, COMPUTED]
