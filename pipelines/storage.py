@@ -29,7 +29,7 @@ _ONE_FILE = "part-0.parquet"
 _SHARED = "run"
 """The key of what no later run goes on with."""
 _BLOCK_ROWS, _GROUP_ROWS = 1 << 18, 1 << 13
-_ROW_GROUP = 1 << 16
+_ROW_GROUP = 1 << 15
 
 
 @dataclass(frozen=True)
