@@ -53,9 +53,15 @@ def sums_of(chargeback: pa.Table) -> DaySums:
 
 def added(parts: Sequence[DaySums]) -> DaySums:
     """The sums of all the rows behind some sums; at least one."""
-    return DaySums(
-        _holders(pa.concat_tables([part.holders for part in parts])), _lines(pa.concat_tables([part.lines for part in parts]))
-    )
+    holders = pa.concat_tables([part.holders for part in parts])
+    lines = _lines(pa.concat_tables([part.lines for part in parts]))
+    return DaySums(holders if _apart(parts) else _holders(holders), lines)
+
+
+def _apart(parts: Sequence[DaySums]) -> bool:
+    """Whether no two parts have a node in common: then no row of one adds to a row of another."""
+    nodes = [part.holders["node"].unique() for part in parts]
+    return len(pa.chunked_array(nodes, pa.string()).unique()) == sum(map(len, nodes))
 
 
 def gib_seconds(values: pa.ChunkedArray) -> pa.Array:

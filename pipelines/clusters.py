@@ -22,6 +22,7 @@ from allocation.sums import DaySums, added, sums_of
 from pipelines.arrivals import Expected
 from pipelines.cards import with_models
 from pipelines.day_bill import DAY
+from pipelines.frugal import give_back
 from pipelines.inventory import catalogue, nodes_frame, with_billed_types
 from pipelines.prices import with_list_shares
 from pipelines.samples import Fetched
@@ -32,9 +33,6 @@ from pipelines.spool import Spool
 from pipelines.steps import COMPUTED, Step
 from pipelines.storage import Partition
 from pipelines.walk import Walk
-
-SUMS_AT_ONCE = 16
-"""So many shards' sums are added at once."""
 
 
 @dataclass(frozen=True)
@@ -130,16 +128,17 @@ def charge_cluster(
 
 def gathered(walk: Walk, partition: Partition, charged: Iterable[Charged], expected: int) -> ClusterDay:
     """The shards of a day together; ``expected``: how many they are, as far as is known."""
+    give_back()
     day = nothing_charged()
     sums, findings, count = [day.sums], list[Finding](), 0
     for count, shard in enumerate(charged, 1):
         day.rows.add(shard.rows)
         sums.append(shard.sums)
         findings += shard.findings
-        if len(sums) > SUMS_AT_ONCE:
-            sums = [added(sums)]
         walk.watch(Step(COMPUTED, str(partition), len(shard.rows), max(count, expected)))
-    return ClusterDay(day.rows, added(sums) if len(sums) > 1 else day.sums, tuple(findings))
+    found = ClusterDay(day.rows, added(sums), tuple(findings))
+    give_back()
+    return found
 
 
 def periods_of(

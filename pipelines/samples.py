@@ -15,6 +15,7 @@ import pyarrow as pa
 from allocation.errors import ChargebackError
 from allocation.findings import Finding, from_json
 from pipelines.cards import models_by_node
+from pipelines.frugal import give_back
 from pipelines.inventory import (
     Sections,
     build_nodes,
@@ -84,7 +85,9 @@ def derive(settings: Settings, cluster: ClusterEntry, partition: Partition, stor
         raise ChargebackError(f"{store.place('samples')}: the partition {partition} is not whole; run the day with --refetch")
     detail, told = kept.detail, sections_of(inventory)
     names = [str(n) for n in listed(detail["nodes"])]
+    give_back()
     nodes, pods = tables_of(settings, cluster, told, names)
+    give_back()
     for name, table in (("nodes", nodes), ("pods", pods)):
         written = store.read(name, partition)
         if written is None or not written.equals(table):

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from allocation.errors import SourceUnavailableError
 
-IN_MEMORY_ROWS = 1 << 17
+IN_MEMORY_ROWS = 1 << 15
 
 
 class Spool:

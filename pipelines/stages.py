@@ -27,6 +27,7 @@ from pipelines.bills import Bill
 from pipelines.cards import card_names
 from pipelines.clusters import ClusterDay, Members, charge_cluster, expected_members, kept_members, nothing_charged
 from pipelines.day_bill import DAY, DayBill, read_day, with_cards, without_lines
+from pipelines.frugal import give_back
 from pipelines.results import Results, publish
 from pipelines.reused_names import reused_names
 from pipelines.run_ids import run_id_of
@@ -171,6 +172,7 @@ def without_series(cluster: str, fetched: Fetched, day: date) -> list[Finding]:
 def run_day(walk: Walk, day: date, clusters: Sequence[str] | None = None, bills: Sequence[Bill] | None = None) -> list[Results]:
     """One UTC day from end to end: read, fetch, compute everything, then write. A failure before that leaves all as it was."""
     bill = read_day(walk, day, bills)
+    give_back()
     wanted = [c.name for c in walk.settings.clusters] if clusters is None else list(clusters)
     with ExitStack() as open_ones:
         arrivals = {}
@@ -180,5 +182,6 @@ def run_day(walk: Walk, day: date, clusters: Sequence[str] | None = None, bills:
         fetched = {name: arrival.finish() for name, arrival in arrivals.items()}
     results = list(compute(walk, bill, fetched, [*wanted, BILL_CLUSTER], ahead))
     for result in results:
+        give_back()
         publish(walk, result)
     return results

@@ -29,7 +29,7 @@ _ONE_FILE = "part-0.parquet"
 _SHARED = "run"
 """The key of what no later run goes on with."""
 _BLOCK_ROWS, _GROUP_ROWS = 1 << 18, 1 << 13
-_ROW_GROUP = 1 << 16
+_ROW_GROUP = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -287,6 +287,7 @@ class Arriving:
             with pq.ParquetWriter(path, schema, compression="zstd", write_statistics=True, use_dictionary=texts) as writer:
                 for group in _row_groups(batches, schema):
                     writer.write_table(group, row_group_size=max(len(group), 1))
+                    del group
             with path.open("rb") as written:
                 self._hashes[_ONE_FILE] = hashlib.file_digest(written, "sha256").hexdigest()
             self._added.add(_ONE_FILE)
@@ -352,9 +353,10 @@ def _row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterato
         count += len(batch)
         while count >= _ROW_GROUP:
             whole = pa.Table.from_batches(waiting, schema)
-            yield whole.slice(0, _ROW_GROUP).combine_chunks()
-            rest = whole.slice(_ROW_GROUP)
-            waiting, count, written = rest.to_batches(), len(rest), True
+            waiting, count, written = whole.slice(_ROW_GROUP).to_batches(), count - _ROW_GROUP, True
+            whole = whole.slice(0, _ROW_GROUP).combine_chunks()
+            yield whole
+            del whole
     if count or not written:
         yield pa.Table.from_batches(waiting, schema).combine_chunks()
 

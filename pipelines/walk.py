@@ -13,6 +13,7 @@ from allocation.policy import FROM_LIST_PRICES, Policy
 from billing_adapters.gcp_machines import MachinePrices
 from pipelines.engines import open_engine
 from pipelines.engines.base import Engine
+from pipelines.frugal import be_frugal
 from pipelines.owner_settings import owners_of
 from pipelines.prices import machine_prices
 from pipelines.settings import Settings
@@ -66,6 +67,7 @@ class Walk:
 
 def open_walk(settings: Settings, *, refetch: bool = False, accept_less_metrics: bool = False, watch: Watch = unwatched) -> Walk:
     """A run over the settings' store; a mapping file that cannot be used ends it before anything is fetched."""
+    be_frugal()
     store = TableStore(settings.output, endpoint_url=settings.storage.endpoint_url, region=settings.storage.region)
     walk = Walk(settings, store, refetch, accept_less_metrics, watch)
     _ = walk.owners

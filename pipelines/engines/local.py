@@ -19,6 +19,7 @@ from typing import Any
 
 from allocation.errors import ChargebackError
 from pipelines.engines.base import Result, Task
+from pipelines.frugal import be_frugal
 
 _FEW = 3
 """So many tasks take less time than starting workers."""
@@ -78,7 +79,8 @@ def _context() -> BaseContext:
 
 
 def _prepare() -> None:
-    """A worker leaves Ctrl-C to its parent, and ends when that does."""
+    """A worker leaves Ctrl-C to its parent, ends when that does, and keeps no memory that it does not need."""
+    be_frugal()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
