@@ -135,7 +135,7 @@ def _serve(log: str, commands: IO[str], answers: IO[str]) -> None:
 
 
 def _forked(arguments: list[str], log: str) -> int:
-    """Starts a run. One that is killed while it asks for a worker takes the server of processes along; then there is a new one."""
+    """Starts a run. One that is killed as it asks for a worker takes the server of processes along; then there is a new one."""
     os.environ[WARM] = "1"
     forkserver.ensure_running()
     os.environ.pop(WARM)
