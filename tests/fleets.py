@@ -68,8 +68,8 @@ def _tokens(pod: str, by_model: Mapping[str, int]) -> Iterator[str]:
             yield from (f"vllm:{metric}_tokens_total{{{labels}}} {each * n} {t}" for n, t in enumerate(times))
 
 
-def fleet_lines() -> list[str]:
-    """All its samples, as lines of OpenMetrics, metric by metric."""
+def fleet_lines(nodes: Sequence[str] = NODES) -> list[str]:
+    """All its samples, or those of some nodes, as lines of OpenMetrics, metric by metric."""
     lines = [x for node in ("a", "b", "c", "d", "g", "h") for x in _machine(node, node)]
     lines += [*_machine("e1", "e", (0, 1)), *_machine("e2", "e", (1, HOURS))]
     lines += [*_machine("f", "f1", (0, 1)), *_machine("f", "f2", (1, HOURS))]
@@ -80,7 +80,9 @@ def fleet_lines() -> list[str]:
     lines += [*_pod("first", "f", 256, (0, 1)), *_pod("second", "f", 1536, (1.5, HOURS))]
     lines += [*_pod("serve-0", "b", 1000, gpu=1), *_tokens("serve-0", {"llama": 300, "qwen": 100})]
     lines += _tokens("train-d", {"llama": 5})
-    return sorted(lines, key=lambda text: text.split("{")[0])
+    others = {f'"{node}"' for node in NODES if node not in nodes}
+    kept = [text for text in lines if not any(f"{label}={name}" in text for label in ("node", "Hostname") for name in others)]
+    return sorted(kept, key=lambda text: text.partition("{")[0])
 
 
 def bill_lines(price: int = 10) -> list[str]:

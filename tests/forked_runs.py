@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import forkserver, set_forkserver_preload
@@ -37,16 +38,18 @@ class Forked:
 class Forks:
     """Starts runs and tells how they ended."""
 
-    def __init__(self, process: subprocess.Popen[str], workers_of: int, log: Path) -> None:
-        self._process, self._workers_of, self.log = process, workers_of, log
+    def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
+        self._process, self.log = process, log
+        self._server = 0
 
     def start(self, arguments: Sequence[str]) -> Forked:
         """Begins a run; one at a time. Its pid stays its own until ``ended``."""
-        return Forked(self._ask([*arguments]), time.monotonic())
+        pid, self._server = self._ask([*arguments])
+        return Forked(pid, time.monotonic())
 
     def ended(self, run: Forked) -> int:
         """Waits for its end: its exit code, or minus the signal that ended it."""
-        return self._ask(run.pid)
+        return self._ask(run.pid)[0]
 
     def run(self, arguments: Sequence[str]) -> tuple[int, float]:
         """A whole run: its exit code and how long it took."""
@@ -55,14 +58,14 @@ class Forks:
 
     def workers(self) -> list[int]:
         """The worker processes that are alive."""
-        return children_of(self._workers_of)
+        return children_of(self._server)
 
-    def _ask(self, what: object) -> int:
+    def _ask(self, what: object) -> list[int]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(what) + "\n")
         self._process.stdin.flush()
-        return int(self._process.stdout.readline())
+        return [int(told) for told in self._process.stdout.readline().split()]
 
 
 def waited(told: Callable[[], object]) -> bool:
@@ -99,17 +102,14 @@ def _state_of(pid: int) -> tuple[str, int]:
 def forks(folder: Path) -> Iterator[Forks]:
     """A process that forks runs, until the block ends."""
     log = folder / "runs.log"
-    environment = os.environ | {"PYTHONPATH": str(ROOT), WARM: "1"}
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
     with (folder / "forks.log").open("wb") as errors:
         command = [sys.executable, "-m", "tests.forked_runs", str(log)]
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=environment, text=True, cwd=ROOT
         )
         try:
-            assert process.stdout is not None
-            workers_of = process.stdout.readline()
-            assert workers_of, (folder / "forks.log").read_text(encoding="utf-8")
-            yield Forks(process, int(workers_of), log)
+            yield Forks(process, log)
         finally:
             assert process.stdin is not None
             process.stdin.close()
@@ -123,23 +123,26 @@ def _warm() -> None:
 
 
 def _serve(log: str, commands: IO[str], answers: IO[str]) -> None:
-    def tell(number: int) -> None:
-        answers.write(f"{number}\n")
-        answers.flush()
-
-    set_forkserver_preload(["tests.forked_runs"])
-    forkserver.ensure_running()
-    os.environ.pop(WARM)
     _warm()
-    tell(_SERVER._forkserver_pid)  # noqa: SLF001
+    set_forkserver_preload(["tests.forked_runs"])
     for command in map(json.loads, commands):
         if isinstance(command, int):
-            tell(os.waitstatus_to_exitcode(os.waitpid(command, 0)[1]))
-            continue
-        pid = os.fork()
-        if not pid:
-            _run(command, log)
-        tell(pid)
+            told = [os.waitstatus_to_exitcode(os.waitpid(command, 0)[1])]
+        else:
+            told = [_forked(command, log), _SERVER._forkserver_pid]  # noqa: SLF001
+        answers.write(" ".join(map(str, told)) + "\n")
+        answers.flush()
+
+
+def _forked(arguments: list[str], log: str) -> int:
+    """Starts a run. One that is killed as it asks for a worker takes the server of processes along; then there is a new one."""
+    os.environ[WARM] = "1"
+    forkserver.ensure_running()
+    os.environ.pop(WARM)
+    pid = os.fork()
+    if not pid:
+        _run(arguments, log)
+    return pid
 
 
 def _run(arguments: list[str], log: str) -> None:
@@ -151,6 +154,8 @@ def _run(arguments: list[str], log: str) -> None:
     code = 1
     try:
         code = cli.main(arguments)
+    except BaseException:  # noqa: BLE001 - told, and the process ends
+        traceback.print_exc()
     finally:
         sys.stdout.flush()
         os._exit(code)

@@ -18,6 +18,7 @@ from tests.forked_runs import ROOT, Forks, alive, children_of, forks, waited
 from tests.servers import Answer, Request, forwarded, needs_prometheus, prometheus, protocol_server
 
 KILLS, ROUNDS = 50, 5
+NODES = ("a", "c", "d", "e1", "e2", "f", "h")
 OLD_PRICE = 5
 
 
@@ -30,15 +31,16 @@ def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("prometheus")
-    (folder / "m.om").write_text("\n".join([*fleet_lines(), "# EOF", ""]), encoding="utf-8")
+    (folder / "m.om").write_text("\n".join([*fleet_lines(NODES), "# EOF", ""]), encoding="utf-8")
     with prometheus(folder, folder / "m.om") as url:
         yield url
 
 
-def fleet_at(folder: Path, url: str, workers: int = 2) -> Fleet:
-    """A fleet whose day has three shards and one of machines that had several names or have no series."""
-    entry = {"kind": "prometheus", "url": url, "chunk": "2d", "retries": 0, "nodes_per_shard": 3}
-    return Fleet(folder, entry, engine={"kind": "local", "workers": workers})
+def fleet_at(folder: Path, url: str, workers: int = 2, nodes_per_shard: int = 3) -> Fleet:
+    """A small fleet whose day has two shards and one of machines that had several names or have no series."""
+    entry = {"kind": "prometheus", "url": url, "chunk": "2d", "retries": 0, "nodes_per_shard": nodes_per_shard}
+    engine = {"kind": "local", "workers": workers}
+    return Fleet(folder, entry, engine=engine, policy={"max_hold": "5m"}, owners={"team": ["namespace"]})
 
 
 def killed_at(forked: Forks, fleet: Fleet, part: float, whole_s: float, *more: str) -> None:
@@ -97,16 +99,16 @@ class Held:
         self.told = threading.Event()
 
     def answer(self, request: Request) -> Answer:
-        if request.path.endswith("/query") and f'"{self._node}' in request.param("query"):
+        if request.path.endswith("/query") and f'"{self._node}"' in request.param("query"):
             self.told.wait(30)
         return forwarded(self._url, request)
 
 
 @needs_prometheus
 def test_a_worker_that_is_killed_ends_the_run_with_one_clear_line(tmp_path: Path, server: str, forked: Forks) -> None:
-    held = Held(server, "g")
+    held = Held(server, "f")
     with protocol_server(held.answer) as front:
-        fleet = fleet_at(tmp_path, front.url)
+        fleet = fleet_at(tmp_path, front.url, nodes_per_shard=1)
         begun = forked.log.stat().st_size
         run = forked.start(fleet.command())
         assert waited(forked.workers)
@@ -126,9 +128,9 @@ def test_a_worker_that_is_killed_ends_the_run_with_one_clear_line(tmp_path: Path
 @needs_prometheus
 def test_workers_end_with_a_command_that_is_killed(tmp_path: Path, server: str) -> None:
     """The command itself, with all that it starts."""
-    held = Held(server, "g")
+    held = Held(server, "f")
     with protocol_server(held.answer) as front:
-        fleet = fleet_at(tmp_path, front.url)
+        fleet = fleet_at(tmp_path, front.url, nodes_per_shard=1)
         command = [sys.executable, "-m", "pipelines.cli", *fleet.command()]
         with (tmp_path / "log").open("wb") as log:
             run = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)})
