@@ -56,7 +56,8 @@ class LocalEngine:
             self._pool = None
             raise ChargebackError(
                 "a worker process ended before its shard was done, most likely for lack of memory; nothing was written. "
-                "Run again with fewer engine.workers, or fewer nodes_per_shard"
+                "Run again with fewer engine.workers, or fewer nodes_per_shard. A script that starts a run needs "
+                "`if __name__ == '__main__':` around it"
             ) from error
         finally:
             for future in waiting:
