@@ -44,11 +44,12 @@ def joined(table: pa.Table) -> Texts:
     """Namespace and pod of each row as one text, None where there is no pod."""
     namespace, pod = (table[name].to_numpy() for name in ("namespace", "pod"))
     both: Texts = namespace + _BETWEEN + pod
-    return np.where(pod == "", None, both)
+    both[pod == ""] = None
+    return both
 
 
 def _texts(texts: "pd.Series[str] | pa.ChunkedArray | Texts") -> Texts:
     values = texts if isinstance(texts, np.ndarray) else texts.to_numpy()
     values = values.astype(object)
-    values[values == ""] = None  # type: ignore[call-overload]
+    values[values == ""] = None
     return values
