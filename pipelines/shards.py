@@ -69,7 +69,8 @@ class Charged:
 
 def measure_shard(method: Method, task: Task) -> Measured:
     """The weights of the shard's periods."""
-    samples = pa.concat_tables([SAMPLES.empty(), *(method.store.read_file(place) for place in task.files)])
+    tables = [method.store.read_file(place) for place in task.files]
+    samples = tables[0] if len(tables) == 1 else pa.concat_tables([SAMPLES.empty(), *tables])
     if task.only is not None:
         samples = samples.filter(pc.is_in(samples["node"], pa.array(task.only, pa.string())))
     return measure(samples.combine_chunks(), task.nodes, pods_frame(task.pods), task.periods, method.policy)
