@@ -54,11 +54,9 @@ def pieces_of(samples: pa.Table, nodes: pd.DataFrame, pods: pd.DataFrame, machin
     """
     timestamps = samples.column("timestamps_ms").combine_chunks()
     ts = timestamps.values.to_numpy() if len(samples) else np.empty(0, np.int64)
-    values = (
-        np.rint(samples.column("values").combine_chunks().values.to_numpy()).astype(np.int64)
-        if len(samples)
-        else np.empty(0, np.int64)
-    )
+    values = np.empty(len(ts), np.int64)
+    if len(samples):
+        np.rint(samples.column("values").combine_chunks().values.to_numpy(), out=values, casting="unsafe")
     offsets = timestamps.offsets.to_numpy().astype(np.int64) if len(samples) else np.zeros(1, np.int64)
     series = samples.drop_columns(["timestamps_ms", "values"]).to_pandas()
     return Pieces(_own_account(_pieces(series, offsets, ts, nodes, pods, machines))[COLUMNS], ts, values)
