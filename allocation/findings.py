@@ -3,8 +3,9 @@
 A finding never changes an amount by itself; it names the amount that hangs on it (``cost_at_risk``).
 """
 
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -13,6 +14,9 @@ import pyarrow as pa
 
 from allocation import money
 from allocation.schemas import FINDINGS
+
+_FIGURE = re.compile(r"[0-9][0-9.:T+-]*")
+_BETWEEN = "; "
 
 
 class Severity(StrEnum):
@@ -126,6 +130,27 @@ def to_table(findings: Iterable[Finding], run_id: str = "") -> pa.Table:
         "run_id": [run_id for _ in rows],
     }
     return pa.table({c.name: pa.array(columns[c.name], c.type) for c in FINDINGS.columns}, schema=FINDINGS.arrow())
+
+
+def of_shards(findings: Iterable[Finding]) -> list[Finding]:
+    """What shards noticed, each pod's finding once: those that differ in their figures alone are joined.
+
+    A pod's name may stand on nodes of several shards. Counts are added, periods united, texts put one after the other.
+    """
+    seen: dict[tuple[object, ...], Finding] = {}
+    for f in findings:
+        key = f.code, f.severity, f.subject, _FIGURE.sub("#", f.evidence)
+        seen[key] = _joined(seen[key], f) if key in seen else f
+    return list(seen.values())
+
+
+def _joined(one: Finding, other: Finding) -> Finding:
+    texts = dict.fromkeys((*one.evidence.split(_BETWEEN), *other.evidence.split(_BETWEEN)))
+    periods = [f.period for f in (one, other) if f.period]
+    period = (min(p[0] for p in periods), max(p[1] for p in periods)) if periods else None
+    costs = [f.cost_at_risk_nanos for f in (one, other) if f.cost_at_risk_nanos is not None]
+    count, cost = one.count + other.count, sum(costs) if costs else None
+    return replace(one, evidence=_BETWEEN.join(texts), period=period, count=count, cost_at_risk_nanos=cost)
 
 
 def set_of(findings: Iterable[Finding]) -> list[Finding]:

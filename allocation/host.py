@@ -55,7 +55,9 @@ def by_requests(
                     ((claims, _ASKED), (frames, _ASKED.values())))  # fmt: skip
     lived, expected = claims.ms.to_numpy(np.int64), frames.expected_ms.to_numpy(np.int64)
     high, low, rest, fits = _weigh(*map(read_only, (offsets, asked, lived, given, expected)))
-    return _with_pods(usage, frames, claims, wide.to_decimal_column(high, low), rest), _findings(frames, fits)
+    claimed = np.diff(offsets) > 0
+    found = _findings(frames[claimed], fits[claimed])
+    return _with_pods(usage, frames, claims, wide.to_decimal_column(high, low), rest), found
 
 
 def _host_frames(usage: pa.Table, nodes: pd.DataFrame, periods: pd.DataFrame) -> pd.DataFrame:
@@ -180,7 +182,7 @@ _WHY = np.array(
 
 
 def _findings(frames: pd.DataFrame, fits: Int64) -> list[Finding]:
-    """One finding a node and reason for which a half or all of the host's part could not be divided."""
+    """One finding a node and reason for which a half or all of the host's part could not be divided over those who asked."""
     missing = frames[list(_ASKED.values())].fillna(0).to_numpy() <= 0
     which = np.where(fits == 0, 0, missing @ np.array([1, 2]))
     told = frames.assign(which=which)[(fits == 0) | missing.any(axis=1)]

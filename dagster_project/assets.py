@@ -51,7 +51,7 @@ def _fetched(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
             walk = chargeback.walk(
                 refetch=config.refetch, accept_less_metrics=config.accept_less_metrics, watch=Lines(context.log.info).step
             )
-            day = fetched_day(walk, partition_of(context.partition_key))
+            day = fetched_day(walk, partition_of(context.partition_key), as_kept=False)
             for name in FETCHED_TABLES:
                 yield _of_store(day, name)
 

@@ -58,17 +58,18 @@ class Day:
         return plan.tasks(self.walk.store.part_files("samples", self.partition))
 
 
-def fetched_day(walk: Walk, partition: Partition) -> Day:
+def fetched_day(walk: Walk, partition: Partition, *, as_kept: bool = True) -> Day:
     """The day with the series of every cluster: read from the store, else fetched, the partition's own cluster first.
 
-    Only the own cluster is asked again where the walk says so.
+    Only the own cluster is asked again where the walk says so. ``as_kept``: what is kept of a day that was not over is taken as
+    it is, so that all steps of a run see the same.
     """
     bill = read_day(walk, partition.day)
     clusters = walk.settings.clusters
     found = {}
     for cluster in sorted(clusters, key=lambda c: c.name != partition.cluster):
         again = walk.refetch and cluster.name == partition.cluster
-        with open_day(walk, bill, cluster, again=again) as arrival:
+        with open_day(walk, bill, cluster, again=again, as_kept=as_kept) as arrival:
             found[cluster.name] = arrival.finish()
     return Day(walk, partition, bill, {c.name: found[c.name] for c in clusters})
 

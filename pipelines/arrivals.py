@@ -37,16 +37,19 @@ def open_series(
     store: TableStore,
     *,
     again: bool,
+    as_kept: bool = False,
     accept_less: bool = False,
     watch: Watch = unwatched,
 ) -> "Arrival":
     """The day's series and inventory, kept in the store already or about to be fetched.
 
-    With ``again`` the sources are asked anyway, for all of it.
+    What servers told before the window was over is asked for again, unless ``as_kept``. With ``again`` the sources are asked
+    anyway, for all of it.
     """
     query = query_id(cluster, window, settings.owners.model_split, settings.policy)
     kept = store.commit("samples", partition)
-    if kept is not None and not again and kept.detail.get("query") == query:
+    whole = kept is not None and (as_kept or bool(kept.detail.get("window_over", True)))
+    if kept is not None and whole and not again and kept.detail.get("query") == query:
         return Kept(settings, cluster, partition, store)
     before = 0.0 if kept is None or accept_less else float(str(kept.detail.get("known_seconds", 0)))
     return Coming(settings, cluster, partition, store, window=window, query=query, before=before, again=again, watch=watch)
@@ -161,7 +164,9 @@ class Coming(Arrival):
         super().__init__(settings, cluster, partition, store)
         self._query, self._window, self._before, self._watch = query, window, before, watch
         self._told, self._done, self._there = Told(settings.policy), False, 0
-        resumes = all(entry.url for entry in cluster.metrics) and clock.now() >= window.end
+        servers = [entry for entry in cluster.metrics if entry.url]
+        self._over = not servers or clock.now() >= window.end
+        resumes = self._over and len(servers) == len(cluster.metrics)
         sources = sources_of(cluster, settings)
         self._asked = [(source, window) for source in sources]
         self._series = [told for source in sources for told in source.inventory(window, inventory_metrics(settings.policy))]
@@ -234,7 +239,7 @@ class Coming(Arrival):
             self._arriving.add_beside("counters", self._counters)
             detail["counters"] = fingerprint(self._counters)
             detail["counters_asked"] = counters_asked(self.settings.owners.model_split)
-        self._arriving.commit(detail)
+        self._arriving.commit(detail | {"window_over": self._over})
 
     def leave(self) -> None:
         """Ends it."""

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 
 from allocation.errors import ChargebackError
-from allocation.findings import Code, Finding, Severity
+from allocation.findings import Code, Finding, Severity, of_shards
 from allocation.policy import FROM_LIST_PRICES
 from allocation.pricing import DayMoney
 from allocation.schemas import CHARGEBACK
@@ -136,7 +136,7 @@ def gathered(walk: Walk, partition: Partition, charged: Iterable[Charged], expec
         sums.append(shard.sums)
         findings += shard.findings
         walk.watch(Step(COMPUTED, str(partition), len(shard.rows), max(count, expected)))
-    found = ClusterDay(day.rows, added(sums), tuple(findings))
+    found = ClusterDay(day.rows, added(sums), tuple(of_shards(findings)))
     give_back()
     return found
 

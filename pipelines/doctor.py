@@ -21,6 +21,7 @@ from pipelines.checks_labels import check_inventory, check_labels
 from pipelines.checks_metrics import Moment, SeriesSeen, check_sources, spoken
 from pipelines.checks_models import check_models
 from pipelines.checks_nodes import ClusterNodes, billed_machines, check_claims, check_join, check_strangers, nodes_of
+from pipelines.engines import ensure_usable
 from pipelines.inventory import catalogue, nodes_frame
 from pipelines.metric_sources.base import Window
 from pipelines.owner_settings import owners_of
@@ -42,7 +43,7 @@ def diagnose(settings: Settings, today: date) -> list[Check]:
         today: The UTC day that is not over yet; bills are expected up to the day before.
     """
     output, store = _output(settings)
-    checks: list[Check] = list(_mapping(settings))
+    checks: list[Check] = [*_mapping(settings), *_engine(settings)]
     bills: list[BillDays] = []
     for number in range(len(settings.billing)):
         told, days = check_bill(settings, number, today, store)
@@ -58,6 +59,19 @@ def diagnose(settings: Settings, today: date) -> list[Check]:
     if len(clusters) == len(settings.clusters):
         checks += _strangers(clusters, bills)
     return [*checks, output]
+
+
+def _engine(settings: Settings) -> Iterable[Check]:
+    """Whether an engine that needs more than this package has it."""
+    if settings.engine.kind == "local":
+        return
+    where = f"engine {settings.engine.kind}"
+    try:
+        ensure_usable(settings.engine)
+    except ChargebackError as error:
+        yield failed("engine", where, error)
+        return
+    yield Check("engine", Status.OK, "what it needs on this machine is installed; it is started by a run", where)
 
 
 def _mapping(settings: Settings) -> Iterable[Check]:

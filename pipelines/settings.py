@@ -286,6 +286,12 @@ def config_path_from_env() -> Path:
     return Path(named)
 
 
+def java_home_from_env() -> Path | None:
+    """The folder of Java that JAVA_HOME names, as Spark reads it."""
+    named = os.environ.get("JAVA_HOME")
+    return Path(named) if named else None
+
+
 def load_settings(path: Path) -> Settings:
     """Settings from a YAML file and the environment, or a ``SettingsError`` that names file, key and nearest key."""
     try:

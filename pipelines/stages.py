@@ -16,6 +16,7 @@ from allocation import findings as finding_rows
 from allocation.errors import ConservationError
 from allocation.findings import Code, Finding, Severity
 from allocation.money import NO_MONEY
+from allocation.policy import FROM_LIST_PRICES
 from allocation.pricing import price
 from allocation.schemas import BILL_CLUSTER
 from allocation.scope import DayLines, day_lines
@@ -38,8 +39,8 @@ from pipelines.unused_settings import unused_settings
 from pipelines.walk import Walk
 
 
-def open_day(walk: Walk, bill: DayBill, cluster: ClusterEntry, *, again: bool = False) -> Arrival:
-    """The day's series and inventory of one cluster, in the store or on their way there."""
+def open_day(walk: Walk, bill: DayBill, cluster: ClusterEntry, *, again: bool = False, as_kept: bool = False) -> Arrival:
+    """The day's series and inventory of one cluster, in the store or on their way there; arguments as of ``open_series``."""
     window = window_of(walk.settings, day_start(bill.day), bill.until)
     return open_series(
         walk.settings,
@@ -48,6 +49,7 @@ def open_day(walk: Walk, bill: DayBill, cluster: ClusterEntry, *, again: bool = 
         window,
         walk.store,
         again=again,
+        as_kept=as_kept,
         accept_less=walk.accept_less_metrics,
         watch=walk.watch,
     )
@@ -80,9 +82,11 @@ class Ahead:
 def charge_ahead(walk: Walk, bill: DayBill, arrivals: Mapping[str, Arrival], wanted: Sequence[str]) -> Ahead:
     """Charges shards as their series arrive, where whose each line is does not wait for all of them.
 
-    The lines of rate cards need the GPU models that series name, so a day that has cards is computed from the store.
+    The lines of rate cards and list prices need the GPU models that series name, so a day that has either is computed from the
+    store.
     """
-    if bill.cards or not any(arrivals[name].fresh for name in wanted):
+    needs_models = bool(bill.cards) or walk.policy.chooses(FROM_LIST_PRICES)
+    if needs_models or not any(arrivals[name].fresh for name in wanted):
         return Ahead()
     members = {name: expected_members(arrival.expected()) for name, arrival in arrivals.items()}
     scope, days = scope_day(walk, bill, members), dict[str, ClusterDay]()

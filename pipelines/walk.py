@@ -11,7 +11,7 @@ from typing import Self
 from allocation.owners import Owners
 from allocation.policy import FROM_LIST_PRICES, Policy
 from billing_adapters.gcp_machines import MachinePrices
-from pipelines.engines import open_engine
+from pipelines.engines import ensure_usable, open_engine
 from pipelines.engines.base import Engine
 from pipelines.frugal import be_frugal
 from pipelines.owner_settings import owners_of
@@ -66,9 +66,10 @@ class Walk:
 
 
 def open_walk(settings: Settings, *, refetch: bool = False, accept_less_metrics: bool = False, watch: Watch = unwatched) -> Walk:
-    """A run over the settings' store; a mapping file that cannot be used ends it before anything is fetched."""
+    """A run over the settings' store; a mapping file or an engine that cannot be used ends it before anything is fetched."""
     be_frugal()
     store = TableStore(settings.output, endpoint_url=settings.storage.endpoint_url, region=settings.storage.region)
     walk = Walk(settings, store, refetch, accept_less_metrics, watch)
     _ = walk.owners
+    ensure_usable(settings.engine)
     return walk

@@ -13,3 +13,11 @@ def open_engine(entry: EngineEntry, place: Place) -> Engine:
 
         return SparkEngine(entry, place)
     return LocalEngine(entry.workers_here, entry.in_flight_here)
+
+
+def ensure_usable(entry: EngineEntry) -> None:
+    """Raises one clear line where the engine needs what is not installed; starts nothing."""
+    if entry.kind == "spark":
+        from pipelines.engines.spark_session import ensure_installed  # noqa: PLC0415
+
+        ensure_installed()

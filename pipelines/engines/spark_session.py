@@ -4,14 +4,17 @@ Here does not belong what is run in it (``spark``).
 """
 
 import re
+import shutil
 import sys
 import tempfile
 import warnings
 from contextlib import suppress
+from importlib.util import find_spec
 from typing import IO, TYPE_CHECKING, Any
 
 from allocation.errors import ChargebackError, MissingExtraError
 from pipelines.engine_settings import EngineEntry
+from pipelines.settings import java_home_from_env
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
@@ -31,6 +34,17 @@ _ON_THIS_MACHINE = {
     "spark.driver.extraJavaOptions": _LIGHT,
     "spark.executor.extraJavaOptions": _LIGHT,
 }
+
+
+def ensure_installed() -> None:
+    """Raises what a start would raise where PySpark or Java is not installed; starts nothing."""
+    if find_spec("pyspark") is None:
+        raise MissingExtraError("pyspark", "spark")
+    home = java_home_from_env()
+    java = home and home / "bin" / "java"
+    if not (java.exists() if java else shutil.which("java")):
+        where = f"{java} is not there" if java else "no `java` on PATH"
+        raise ChargebackError(f"engine spark: {where}. Install Java 17 or later, or name its folder in JAVA_HOME")
 
 
 class Session:

@@ -14,7 +14,7 @@ import pytest
 
 from allocation.errors import ChargebackError, SeriesError, SettingsError
 from pipelines.engine_settings import EngineEntry
-from pipelines.engines import open_engine
+from pipelines.engines import ensure_usable, open_engine
 from pipelines.engines.work_folder import Desk, WorkFolder
 from pipelines.places import Place
 from pipelines.results import RESULT_TABLES
@@ -108,6 +108,13 @@ def test_an_error_in_a_task_is_one_clear_line(tmp_path: Path, capfd: pytest.Capt
         engine.close()
         assert not list(tmp_path.glob(".work/.*"))
     assert capfd.readouterr().err == ""
+
+
+@needs_spark
+def test_a_run_without_java_ends_before_anything_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(ChargebackError, match=r"bin/java is not there\. Install Java 17"):
+        ensure_usable(EngineEntry(kind="spark"))
 
 
 @needs_spark

@@ -69,6 +69,21 @@ def test_the_share_of_the_gpus_comes_over_the_wire_and_is_kept(tmp_path: Path, c
     assert (walk["changed_inputs"], [g["reason"] for g in walk["node"]["gpus"]]) == ([], [None, "gpu_share"])
 
 
+def test_a_gpu_that_series_alone_name_is_priced_in_the_first_run_too(tmp_path: Path) -> None:
+    """An n1-standard-8 costs 8 x 0.031611 + 30 x 0.004237 = 0.379998, the T4 0.35: 0.479453368 of 3.673385 are the GPU's."""
+    n1 = [("2E27-4F75-95CD", "N1 Predefined Instance Core running in Americas", "N1Standard", "h", 31_611_000),
+          ("6C71-E844-38BC", "N1 Predefined Instance Ram running in Americas", "N1Standard", "GiBy.h", 4_237_000),
+          ("77BC-9E6C-8E33", "Nvidia Tesla T4 GPU running in Americas", "GPU", "h", 350_000_000)]  # fmt: skip
+    with catalog_server() as catalog:
+        catalog.skus = [sku(one, SINCE) for one in n1]
+        place = place_of(tmp_path, catalog, nodes=[NODE | {"instance_type": "n1-standard-8", "gpus": 1}])
+        place.metrics(gpu("a", "GPU-1", "p", (0, 1), modelName="Tesla T4"))
+        for _ in range(2):
+            assert place.run() == 0
+            assert place.by_pod() == {"p": Decimal("1.761216810"), "host": Decimal("1.912168190")}
+            assert UNPRICED not in codes(place)
+
+
 def test_an_older_list_is_used_offline_with_a_finding(tmp_path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     place = place_of(tmp_path, catalog)
     assert place.run() == 0
