@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from types import TracebackType
 from typing import Self
 
@@ -132,6 +133,10 @@ class Kept(Arrival):
 
     def finish(self) -> Fetched:
         """Nodes and pods as they follow from what is kept and from the configuration of now."""
+        return self._derived
+
+    @cached_property
+    def _derived(self) -> Fetched:
         self.store.clean("samples", self.partition)
         return derive(self.settings, self.cluster, self.partition, self.store, reused=True)
 
@@ -169,8 +174,9 @@ class Coming(Arrival):
         resumes = self._over and len(servers) == len(cluster.metrics)
         sources = sources_of(cluster, settings)
         self._asked = [(source, window) for source in sources]
-        self._series = [told for source in sources for told in source.inventory(window, inventory_metrics(settings.policy))]
-        self._places = all_places(self._asked, self._series, [entry.name for entry in cluster.nodes])
+        series = [told for source in sources for told in source.inventory(window, inventory_metrics(settings.policy))]
+        self._inventory = inventory_table(series)
+        self._places = all_places(self._asked, series, [entry.name for entry in cluster.nodes])
         self._groups = groups_of(self._asked, self._places)
         self._counters, noticed = None, tuple[Finding, ...]()
         if settings.owners.model_split is not None:
@@ -193,7 +199,7 @@ class Coming(Arrival):
 
     def expected(self) -> Expected:
         """What the inventory says now; nodes by the index of the sources."""
-        told, names = sections_of(inventory_table(self._series)), [name for group in self._groups for name in group]
+        told, names = sections_of(self._inventory), [name for group in self._groups for name in group]
         nodes, pods = tables_of(self.settings, self.cluster, told, names)
         return Expected(nodes, pods, tuple(names), overruled(told, self.cluster.nodes, nodes), self._counters)
 
@@ -234,7 +240,7 @@ class Coming(Arrival):
             )
         told.findings += all_notices(self._asked, self._places)
         detail = told.detail(self._query, [list(source.profiles(self._window)) for source, _ in self._asked])
-        self._arriving.add_beside("inventory", inventory_table(self._series))
+        self._arriving.add_beside("inventory", self._inventory)
         if self._counters is not None and self.settings.owners.model_split is not None:
             self._arriving.add_beside("counters", self._counters)
             detail["counters"] = fingerprint(self._counters)
