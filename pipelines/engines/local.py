@@ -17,6 +17,8 @@ from itertools import chain, islice
 from multiprocessing.context import BaseContext
 from typing import Any
 
+import pandas as pd
+
 from allocation.errors import ChargebackError
 from pipelines.engines.base import Result, Task
 from pipelines.frugal import be_frugal
@@ -80,8 +82,12 @@ def _context() -> BaseContext:
 
 
 def _prepare() -> None:
-    """A worker leaves Ctrl-C to its parent, ends when that does, and keeps no memory that it does not need."""
-    be_frugal()
+    """A worker leaves Ctrl-C to its parent, ends when that does, and keeps no memory that it does not need.
+
+    Text of a shard's small tables stays Python's own: they are looked up more often than they are long.
+    """
+    be_frugal(as_worker=True)
+    pd.set_option("mode.string_storage", "python")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
