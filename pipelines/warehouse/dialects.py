@@ -44,25 +44,26 @@ def athena(table: Table, asked: Asked) -> list[str]:
         names = dict.fromkeys([*(quote(name, safe="") for name in asked.clusters), BILL_CLUSTER])
         properties |= {"projection.cluster.type": "enum", "projection.cluster.values": ",".join(names)}
     columns, partition = (_commented(part, Dialect.ATHENA) for part in (table.columns, PARTITION))
-    return [
+    made = (
         f"CREATE EXTERNAL TABLE IF NOT EXISTS {asked.name(table, backticks)} (\n{columns}\n)\n"
         f"COMMENT {by_backslash(row_meaning(table))}\n"
         f"PARTITIONED BY (\n{partition}\n)\n"
         f"STORED AS PARQUET\nLOCATION {by_backslash(folder + '/')}\n"
         f"TBLPROPERTIES (\n{_properties(properties)}\n)"
-    ]
+    )
+    return [made]
 
 
 def spark(table: Table, asked: Asked) -> list[str]:
     """A table, and the statement that finds its partitions: again after each new day."""
     name = asked.name(table, backticks)
-    return [
+    made = (
         f"CREATE TABLE IF NOT EXISTS {name} (\n{_commented((*table.columns, *PARTITION), Dialect.SPARK)}\n)\n"
         f"USING PARQUET\nPARTITIONED BY (`date`, `cluster`)\nLOCATION {by_backslash(asked.folder(table))}\n"
         f"COMMENT {by_backslash(row_meaning(table))}\n"
-        f"TBLPROPERTIES (\n{_properties({VERSION_KEY: SCHEMA_VERSION})}\n)",
-        f"MSCK REPAIR TABLE {name}",
-    ]
+        f"TBLPROPERTIES (\n{_properties({VERSION_KEY: SCHEMA_VERSION})}\n)"
+    )
+    return [made, f"MSCK REPAIR TABLE {name}"]
 
 
 def bigquery(table: Table, asked: Asked) -> list[str]:
@@ -82,10 +83,11 @@ def bigquery(table: Table, asked: Asked) -> list[str]:
         "description": by_backslash(row_meaning(table)),
     }
     said = listed(f"{name} = {value}" for name, value in options.items())
-    return [
+    made = (
         f"CREATE EXTERNAL TABLE IF NOT EXISTS {asked.name(table, backticks)} (\n{columns}\n)\n"
         f"WITH PARTITION COLUMNS (\n{partition}\n)\nOPTIONS (\n{said}\n)"
-    ]
+    )
+    return [made]
 
 
 def snowflake(table: Table, asked: Asked) -> list[str]:
@@ -101,12 +103,16 @@ def snowflake(table: Table, asked: Asked) -> list[str]:
     )
     names = listed(f"{c.name} COMMENT {by_both(meaning(c))}" for c in (*table.columns, *PARTITION))
     values = listed([*(f'value:"{c.name}"::{type_name(kind, c.type)}' for c in table.columns), *(c.name for c in PARTITION)])
-    return [
-        f"CREATE STAGE IF NOT EXISTS {stage} URL = {by_both(url)} STORAGE_INTEGRATION = {STAGE}",
+    comment = f"COMMENT = {by_both(row_meaning(table))}"
+    made = (
         f"CREATE EXTERNAL TABLE IF NOT EXISTS {files} (\n{partition}\n)\nPARTITION BY (date, cluster)\n"
         f"LOCATION = @{stage}/{table.name}/\nAUTO_REFRESH = FALSE\nPATTERN = '.*[.]parquet'\n"
-        f"FILE_FORMAT = (TYPE = PARQUET USE_LOGICAL_TYPE = TRUE)\nCOMMENT = {by_both(row_meaning(table))}",
-        f"CREATE OR REPLACE VIEW {view} (\n{names}\n)\nCOMMENT = {by_both(row_meaning(table))}\nAS SELECT\n{values}\nFROM {files}",
+        f"FILE_FORMAT = (TYPE = PARQUET USE_LOGICAL_TYPE = TRUE)\n{comment}"
+    )
+    return [
+        f"CREATE STAGE IF NOT EXISTS {stage} URL = {by_both(url)} STORAGE_INTEGRATION = {STAGE}",
+        made,
+        f"CREATE OR REPLACE VIEW {view} (\n{names}\n)\n{comment}\nAS SELECT\n{values}\nFROM {files}",
     ]
 
 
@@ -117,13 +123,12 @@ def duckdb(table: Table, asked: Asked) -> list[str]:
     columns = listed(f"CAST({quotes(c.name)} AS {type_name(kind, c.type)}) AS {quotes(c.name)}" for c in all_columns)
     types = ", ".join(f"'{c.name}': {type_name(kind, c.type)}" for c in PARTITION)
     comments = (f"COMMENT ON COLUMN {name}.{quotes(c.name)} IS {by_doubling(meaning(c))}" for c in all_columns)
-    return [
-        f"CREATE OR REPLACE VIEW {name} AS SELECT\n{columns}\nFROM read_parquet(\n"
-        f"  {by_doubling(asked.folder(table) + '/date=*/cluster=*/*.parquet')},\n"
-        f"  hive_partitioning = true, hive_types = {{{types}}}, union_by_name = true\n)",
-        f"COMMENT ON VIEW {name} IS {by_doubling(row_meaning(table))}",
-        *comments,
-    ]
+    files = by_doubling(asked.folder(table) + "/date=*/cluster=*/*.parquet")
+    made = (
+        f"CREATE OR REPLACE VIEW {name} AS SELECT\n{columns}\nFROM read_parquet(\n  {files},\n"
+        f"  hive_partitioning = true, hive_types = {{{types}}}, union_by_name = true\n)"
+    )
+    return [made, f"COMMENT ON VIEW {name} IS {by_doubling(row_meaning(table))}", *comments]
 
 
 def _commented(columns: tuple[Column, ...], kind: Dialect) -> str:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -46,7 +47,7 @@ def test_each_version_keeps_what_the_one_before_promised() -> None:
     held = [read_contract(FOLDER / f"schema-{n}.json") for n in versions()]
     assert versions() == list(range(1, int(SCHEMA_VERSION) + 1))
     assert [c["schema_version"] for c in held] == [str(n) for n in versions()]
-    for older, newer in zip(held, held[1:], strict=False):
+    for older, newer in pairwise(held):
         assert differences(older, newer) == []
 
 
