@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from allocation.errors import SettingsError
-from allocation.schemas import SCHEMA_VERSION, Table
-from pipelines.warehouse.ddl import READABLE
+from allocation.schemas import RESULTS, SCHEMA_VERSION, Table
 
 
 class Promised(TypedDict):
@@ -29,7 +28,7 @@ class Contract(TypedDict):
     tables: dict[str, list[Promised]]
 
 
-def contract_of(tables: Sequence[Table] = tuple(READABLE.values()), version: str = SCHEMA_VERSION) -> Contract:
+def contract_of(tables: Sequence[Table] = RESULTS, version: str = SCHEMA_VERSION) -> Contract:
     """What the tables promise now."""
     return {"schema_version": version, "tables": {table.name: [_promised(table, n) for n in table.names] for table in tables}}
 

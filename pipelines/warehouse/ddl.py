@@ -10,7 +10,7 @@ from pipelines.warehouse.dialects import WRITERS
 from pipelines.warehouse.words import Asked
 
 READABLE = {table.name: table for table in (*RESULTS, USAGE)}
-"""What warehouses may read; without a name asked for, ``RESULTS``."""
+"""What warehouses may read; without a name asked for, ``RESULTS``. Only Dagster writes ``usage``."""
 _SCHEMES = {Dialect.ATHENA: ("s3://",), Dialect.BIGQUERY: ("gs://",), Dialect.SNOWFLAKE: ("s3://", "gs://", "azure://")}
 
 

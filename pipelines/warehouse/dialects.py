@@ -79,7 +79,6 @@ def bigquery(table: Table, asked: Asked) -> list[str]:
         "hive_partition_uri_prefix": by_backslash(asked.folder(table)),
         "require_hive_partition_filter": "FALSE",
         "decimal_target_types": "['NUMERIC', 'BIGNUMERIC']",
-        "labels": f"[('{VERSION_KEY}', '{SCHEMA_VERSION}')]",
         "description": by_backslash(row_meaning(table)),
     }
     said = listed(f"{name} = {value}" for name, value in options.items())

@@ -6,7 +6,7 @@ Answers follow from the quick start's bill and series (``figures``) or from its 
 import re
 import shutil
 from collections.abc import Iterator
-from datetime import date
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -21,6 +21,7 @@ from allocation.schemas import RESULTS, SCHEMA_VERSION, TABLES, Table
 from pipelines import cli
 from pipelines.engine_settings import EngineEntry
 from pipelines.engines.spark_session import Session
+from pipelines.storage import Partition, TableStore
 from pipelines.warehouse import Dialect
 from pipelines.warehouse.ddl import script, statements
 from pipelines.warehouse.words import Asked
@@ -47,7 +48,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def db(out: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        connection.execute(script(Dialect.DUCKDB, Asked(str(out)), [*(table.name for table in RESULTS)]))
+        connection.execute(script(Dialect.DUCKDB, Asked(str(out))))
         yield connection
 
 
@@ -113,6 +114,20 @@ def test_old_files_without_a_new_column_read_as_null(tmp_path: Path) -> None:
         connection.execute(script(Dialect.DUCKDB, Asked(str(tmp_path)), ["team_model"]))
         found = connection.execute("SELECT date, cluster, cost, run_id FROM team_model ORDER BY date").fetchall()
     assert found == [(DAY, "eu/1", Decimal("1.5"), None), (date(2026, 10, 2), "eu/1", Decimal("1.5"), "x")]
+
+
+def test_usage_reads_its_largest_weights(tmp_path: Path) -> None:
+    """Dagster writes it in several files a partition; a weight has up to 38 digits."""
+    shape, most, least = TABLES["usage"], Decimal("9" * 38), Decimal("-" + "9" * 38)
+    texts = {c.name: "x" for c in shape.columns if pa.types.is_string(c.type)}
+    times = {"period_start": datetime(2026, 10, 1, tzinfo=UTC), "period_end": datetime(2026, 10, 1, 1, tzinfo=UTC)}
+    rows = [{name: (texts | times | {"gpu_weight": weight}).get(name, 1) for name in shape.names} for weight in (most, least)]
+    parts = [pa.Table.from_pylist([row], schema=shape.arrow()) for row in rows]
+    TableStore(str(tmp_path)).write_parts("usage", Partition(DAY, "prod"), iter(parts))
+    with duckdb.connect() as connection:
+        connection.execute(script(Dialect.DUCKDB, Asked(str(tmp_path)), ["usage"]))
+        found = connection.execute("SELECT gpu_weight, gpu_ordinal, date FROM usage ORDER BY gpu_weight").fetchall()
+    assert found == [(least, 1, DAY), (most, 1, DAY)]
 
 
 @needs_spark

@@ -184,7 +184,6 @@ def test_bigquery_reads_parquet_only_below_the_folder_that_it_takes_partitions_f
     assert settings["hive_partition_uri_prefix"] == "gs://finops/charge'back/findings"
     (text,) = statements(Dialect.BIGQUERY, asked(Dialect.BIGQUERY), ["findings"])
     assert r"uris = ['gs://finops/charge\'back/findings/*.parquet']" in text
-    assert f"('gpu_chargeback_schema_version', '{SCHEMA_VERSION}')" in text
 
 
 def test_snowflake_has_one_stage_and_takes_partitions_from_names() -> None:
