@@ -43,7 +43,9 @@ def _ensure_fits(dialect: Dialect, asked: Asked) -> None:
         raise SettingsError(f"--into {asked.into!r} is no name of a schema; write it like finops, or catalog.finops")
     if dialect is not Dialect.ATHENA:
         if asked.first or asked.until or asked.clusters:
-            raise SettingsError(f"--from, --until and --cluster are for athena; {dialect} finds days and clusters by itself")
+            raise SettingsError(
+                f"--from, --until and --cluster are for athena, which computes its partitions; leave them out for {dialect}"
+            )
     elif asked.first is None:
         raise SettingsError(
             "--dialect athena needs --from DAY, the first day there is anything to read (`start` of the configuration)"

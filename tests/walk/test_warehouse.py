@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+import sqlglot
 
 from allocation.schemas import RESULTS, SCHEMA_VERSION, TABLES, Table
 from pipelines import cli
@@ -210,6 +211,16 @@ def test_the_whole_bill_is_there(db: duckdb.DuckDBPyConnection, bill: list[dict[
     assert states["allocated", None] == (Decimal("289.056"), Decimal("289.056"))
     outside = {rule: into for (state, rule), (into, _) in states.items() if state == "out_of_scope"}
     assert sorted(outside.values()) == [Decimal(0), Decimal("0.8"), Decimal("2.7"), Decimal("12.5")]
+
+
+@pytest.mark.parametrize("dialect", Dialect)
+def test_the_questions_can_be_asked_in_every_dialect(dialect: Dialect) -> None:
+    asked = PAGE.partition("## Questions")[2].partition("## Versions")[0]
+    texts = re.findall(r"```sql\n(.*?)```", asked, re.DOTALL)
+    assert len(texts) == 5
+    for text in texts:
+        parsed = sqlglot.parse_one(text, dialect=dialect.value, error_level=sqlglot.ErrorLevel.RAISE)
+        assert isinstance(parsed, sqlglot.exp.Select)
 
 
 @pytest.mark.parametrize("dialect", Dialect)

@@ -224,7 +224,7 @@ def test_quoted_text_comes_back(text: str) -> None:
         ),
         (["--dialect", "bigquery", "--location", "s3://b"], "bigquery reads gs:// only"),
         (["--dialect", "snowflake", "--location", "/out"], "snowflake reads s3:// or gs:// or azure:// only"),
-        (["--dialect", "spark", "--location", "s3://b", "--cluster", "a"], "--cluster are for athena; spark finds days"),
+        (["--dialect", "spark", "--location", "s3://b", "--cluster", "a"], "leave them out for spark"),
         (["--dialect", "duckdb", "--location", ""], "--location is empty"),
         (["--dialect", "duckdb", "--location", "out", "--into", "a`b"], "--into 'a`b' is no name of a schema"),
         (["--dialect", "duckdb", "--location", "out", "--table", "chargebak"], "did you mean 'chargeback'?"),
