@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 
 from allocation.errors import ChargebackError, SettingsError, nearest
-from pipelines import clock
+from pipelines import cli_warehouse, clock
 
 if TYPE_CHECKING:
     from pipelines.settings import Settings
@@ -263,6 +263,9 @@ def init(
     except OSError as error:
         raise SettingsError(f"{path}: cannot be written ({error.strerror}); name a file in an existing folder") from error
     output.print(f"wrote {path}; next: gpu-chargeback doctor {path}", highlight=False, soft_wrap=True)
+
+
+cli_warehouse.attach(app)
 
 
 def _ask(given: str | None, question: str, default: str) -> str:
