@@ -1,6 +1,6 @@
 """What stands in each column of FOCUS, from rows of ``chargeback``, their lines and their parts of them.
 
-A column that neither tells stays null (``docs/focus-export.md``). Here does not belong which columns a version has (``versions``).
+A column that neither tells stays null (``docs/focus-export.md``). Here does not belong which columns a version has.
 """
 
 from collections.abc import Mapping
