@@ -32,14 +32,20 @@ def csv_rows(batch: pa.RecordBatch) -> bytes:
 
 
 def csv_texts(column: pa.Array) -> pa.Array:
-    """What stands in the file for each value: texts defused and quoted, numbers plain, times in ISO 8601."""
-    if pa.types.is_string(column.type):
-        return _quoted(defused(column))
-    if pa.types.is_decimal(column.type):
-        return plain_decimals(column)
-    if pa.types.is_timestamp(column.type):
-        return iso_times(column)
-    return column.cast(pa.string())
+    """What stands in the file for each value, made once a distinct value."""
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    return _texts(encoded.dictionary).take(encoded.indices)
+
+
+def _texts(values: pa.Array) -> pa.Array:
+    """Texts defused and quoted, numbers plain, times in ISO 8601."""
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        return _quoted(defused(values.cast(pa.string())))
+    if pa.types.is_decimal128(values.type):
+        return plain_decimals(values)
+    if pa.types.is_timestamp(values.type):
+        return iso_times(values)
+    return values.cast(pa.string())
 
 
 def defused(texts: pa.Array) -> pa.Array:
