@@ -89,10 +89,11 @@ def _names(rows: pa.RecordBatch) -> Values:
 def _services(rows: pa.RecordBatch, lines: pa.RecordBatch) -> Values:
     """A line that is split is a machine's, so it is Compute where its bill does not say."""
     category = pc.coalesce(lines["service_category"], pa.scalar("Compute"))
+    other = pc.binary_join_element_wise("Other (", category, ")", "")
     named = pc.is_valid(lines["resource_id"])
     return {
         "ServiceCategory": category,
-        "ServiceSubcategory": pc.binary_join_element_wise("Other (", category, ")", ""),
+        "ServiceSubcategory": pc.if_else(pc.equal(category, "Compute"), "Virtual Machines", other),
         "ServiceName": pc.coalesce(lines["service"], rows["provider"]),
         "ResourceName": pc.if_else(named, rows["node"], None),
         "ResourceType": pc.if_else(named, "Node", None),

@@ -194,6 +194,7 @@ def test_facts_of_the_line_stay_and_the_holder_s_are_added(quickstart: Day) -> N
     row = next(r for r in quickstart.rows() if r["AllocatedResourceId"] == "search/embedder-0")
     assert row["ResourceId"] == "i-0a1f3c5e7d9b2a4c6"
     assert (row["ServiceName"], row["ServiceCategory"]) == ("Amazon Elastic Compute Cloud", "Compute")
+    assert row["ServiceSubcategory"] == "Virtual Machines"
     assert (row["ServiceProviderName"], row["SubAccountId"], row["RegionId"]) == ("AWS", "444455556666", "us-east-1")
     assert (row["PricingCategory"], row["ChargeFrequency"]) == ("Committed", "Usage-Based")
     assert row["AllocatedMethodId"] == "gpu-chargeback/memory-seconds/1"
