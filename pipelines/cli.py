@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 
 from allocation.errors import ChargebackError, SettingsError, nearest
-from pipelines import cli_warehouse, clock
+from pipelines import cli_export, cli_warehouse, clock
 
 if TYPE_CHECKING:
     from pipelines.settings import Settings
@@ -30,6 +30,7 @@ app = typer.Typer(
     name="gpu-chargeback", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich",
     help="Splits the real bill of GPU nodes by memory-seconds, exactly, per team and per model.",
 )  # fmt: skip
+app.add_typer(cli_export.app)
 errors = Console(stderr=True)
 output = Console()
 
@@ -65,13 +66,14 @@ def _day(text: str | None, option: str) -> date | None:
     )
 
 
-def _load(config: Path) -> "Settings":
+def load(config: Path) -> "Settings":
+    """The settings of a file."""
     from pipelines.settings import load_settings  # noqa: PLC0415
 
     return load_settings(config)
 
 
-def _window(settings: "Settings", first: str | None, until: str | None) -> list[date]:
+def window(settings: "Settings", first: str | None, until: str | None) -> list[date]:
     """The UTC days asked for: by default yesterday."""
     from pipelines.settings import days_between  # noqa: PLC0415
 
@@ -127,8 +129,8 @@ def run(
     from pipelines.stages import run_day  # noqa: PLC0415
     from pipelines.walk import open_walk  # noqa: PLC0415
 
-    settings = _load(config)
-    days = _window(settings, first, until)
+    settings = load(config)
+    days = window(settings, first, until)
     names = [settings.cluster(name).name for name in cluster] if cluster else None
     summary = RunSummary()
     with warm.told(_say), progress.watched(errors) as watch:
@@ -170,7 +172,7 @@ def explain(
     query = Query(asked, cluster, pod, team, model, line_item, gpu, metric)
     as_json = form is Format.JSON
     with warm.told(_say):
-        found = walk_back(open_walk(_load(config)), query, limit if as_json or limit else explain_text.WALKED)
+        found = walk_back(open_walk(load(config)), query, limit if as_json or limit else explain_text.WALKED)
     if as_json:
         sys.stdout.write(json.dumps(document(found), indent=1) + "\n")
     else:
@@ -195,7 +197,7 @@ def doctor(config: ConfigPath, form: OutputFormat = Format.TEXT) -> None:
     from pipelines import warm  # noqa: PLC0415
 
     with warm.told(_say):
-        found = checks.diagnose(_load(config), clock.today())
+        found = checks.diagnose(load(config), clock.today())
     if form is Format.JSON:
         sys.stdout.write(json.dumps([asdict(c) for c in found], indent=1) + "\n")
     else:

@@ -23,7 +23,7 @@ def config(tmp_path: Path) -> Path:
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--help"]) == 0
     shown = capsys.readouterr().out
-    assert [c for c in ("run", "doctor", "init", "schema", "warm") if c not in shown] == []
+    assert [c for c in ("run", "doctor", "init", "schema", "warm", "export") if c not in shown] == []
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
