@@ -38,15 +38,17 @@ def focus(
     from pipelines.focus_export.ready import ask  # noqa: PLC0415
     from pipelines.focus_export.versions import schema_of  # noqa: PLC0415
     from pipelines.focus_export.writing import export, writer_of  # noqa: PLC0415
-    from pipelines.walk import open_walk  # noqa: PLC0415
+    from pipelines.frugal import be_frugal  # noqa: PLC0415
+    from pipelines.walk import open_store  # noqa: PLC0415
 
+    be_frugal()
     writer_of(to)
     schema_of(version)
     if month is not None:
         first, until = _month(month, first, until)
     settings = load(config)
     days = window(settings, first, until)
-    written = export(ask(settings, open_walk(settings).store, days, cost_metric, accept or []), to, version)
+    written = export(ask(settings, open_store(settings), days, cost_metric, accept or []), to, version)
     said = f"wrote {written.path}: {written.rows} charges in FOCUS {version}, {written.cost_metric} cost, {days[0]} to {days[-1]}"
     Console().print(said, highlight=False, markup=False, soft_wrap=True)
 

@@ -65,10 +65,15 @@ class Walk:
         return self.prices.price_id if self.policy.chooses(FROM_LIST_PRICES) else ""
 
 
+def open_store(settings: Settings) -> TableStore:
+    """The tables of the configured output."""
+    return TableStore(settings.output, endpoint_url=settings.storage.endpoint_url, region=settings.storage.region)
+
+
 def open_walk(settings: Settings, *, refetch: bool = False, accept_less_metrics: bool = False, watch: Watch = unwatched) -> Walk:
     """A run over the settings' store; a mapping file or an engine that cannot be used ends it before anything is fetched."""
     be_frugal()
-    store = TableStore(settings.output, endpoint_url=settings.storage.endpoint_url, region=settings.storage.region)
+    store = open_store(settings)
     walk = Walk(settings, store, refetch, accept_less_metrics, watch)
     _ = walk.owners
     ensure_usable(settings.engine)

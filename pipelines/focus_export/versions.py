@@ -10,7 +10,6 @@ from allocation.schemas import MONEY, TEXT, TIME
 
 RATIO = pa.decimal128(38, 12)
 NUMBER = pa.float64()
-DEFAULT = "1.3"
 
 _SINCE_1_2 = {
     "AvailabilityZone": TEXT, "BilledCost": MONEY, "BillingAccountId": TEXT, "BillingAccountName": TEXT,
