@@ -27,6 +27,7 @@ from pipelines.metric_sources.base import Window
 from pipelines.owner_settings import owners_of
 from pipelines.settings import ClusterEntry, Settings, day_start
 from pipelines.storage import TableStore
+from pipelines.walk import open_store
 
 __all__ = ["Check", "Status", "diagnose", "exit_code", "render", "worst"]
 
@@ -108,7 +109,7 @@ def render(checks: Sequence[Check]) -> Table:
 def _output(settings: Settings) -> tuple[Check, TableStore | None]:
     where = f"output {settings.output}"
     try:
-        store = TableStore(settings.output, endpoint_url=settings.storage.endpoint_url, region=settings.storage.region)
+        store = open_store(settings)
     except ChargebackError as error:
         return failed("output", where, error), None
     try:
