@@ -69,7 +69,7 @@ def month_rows(store: TableStore, month: Month) -> pa.Table:
     charges = [("daily_mart", p) for p in store.partitions("daily_mart") if _may_hold(p, month)]
     corrections = [("adjustments", p) for p in store.partitions("adjustments") if p.day >= month.first]
     with ThreadPoolExecutor(_READERS) as pool:
-        found = list(pool.map(lambda of: list(_rows(store, *of, month)), [*charges, *corrections]))
+        found = list(pool.map(lambda of: list(_rows(store, of[0], of[1], month)), [*charges, *corrections]))
     return pa.concat_tables([_empty(), *(table for tables in found for table in tables)])
 
 
@@ -78,8 +78,8 @@ def _may_hold(partition: Partition, month: Month) -> bool:
 
 
 def _rows(store: TableStore, table: str, partition: Partition, month: Month) -> Iterator[pa.Table]:
-    for rows in store.read_parts(table, partition):
-        rows = rows.filter(pc.equal(rows["booked_period"], pa.scalar(month.first)))
+    for part in store.read_parts(table, partition):
+        rows = part.filter(pc.equal(part["booked_period"], pa.scalar(month.first)))
         if not len(rows):
             continue
         day = rows["original_date"] if table == ADJUSTMENTS.name else pa.repeat(partition.day, len(rows)).cast(pa.date32())
