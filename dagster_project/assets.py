@@ -16,7 +16,9 @@ from dagster_project.metadata import describe, first_rows
 from dagster_project.partitions import every_cluster, partition_of
 from dagster_project.resources import ChargebackConfig
 from pipelines.progress import Lines
-from pipelines.results import RESULT_TABLES, publish
+from pipelines.publishing import publish
+from pipelines.results import RESULT_TABLES
+from pipelines.show import booked_text
 
 FETCHED_TABLES = ("samples", "nodes", "pods")
 FETCH_POOL = "gpu_chargeback_fetch"
@@ -118,7 +120,7 @@ def _results(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
         """Money over usage, owners, sums and the proof; then all tables at once."""
         with clear_errors(), chargeback.walk(watch=Lines(context.log.info).step) as walk:
             results = charge(fetched_day(walk, partition_of(context.partition_key)))
-            publish(walk, results)
+            results = publish(walk, results)
             first, rows = first_rows(walk.store, "chargeback", results.partition)
         results.rows.close()
         shown = {"chargeback": checks.coverage, "reconciliation": checks.conservation, "findings": checks.no_errors}
@@ -129,6 +131,8 @@ def _results(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
                 describe(name, first, rows=rows, sums=results.sums.holders) if large else describe(name, getattr(results, name))
             )
             told |= {"run_id": dg.MetadataValue.text(results.run_id)}
+            if results.booked is not None:
+                told |= {"booked_as_adjustments": dg.MetadataValue.text(booked_text(results.partition, results.booked))}
             proof = [shown[name](results)] if name in shown else []
             yield dg.MaterializeResult(asset_key=name, metadata=told, check_results=proof, data_version=version)
 

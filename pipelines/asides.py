@@ -37,7 +37,7 @@ class Aside:
     def _take(self, folder: str) -> None:
         self._place.make(folder)
         if self._place.is_disk:
-            self._lock = _locked(self._place.on_disk(folder))
+            self._lock = locked(self._place.on_disk(folder))
         if self._lock or not self._place.is_disk:
             self.folder = folder
 
@@ -56,7 +56,7 @@ def sweep(place: Place, table: str, partition: str, kept: str = "") -> None:
         folder = f"{table}/{name}"
         if not name.startswith(".aside-") or folder == kept or _partition_of(name) != partition:
             continue
-        lock = _locked(place.on_disk(folder)) if place.is_disk else None
+        lock = locked(place.on_disk(folder)) if place.is_disk else None
         if lock or not place.is_disk:
             place.drop(folder)
         if lock:
@@ -67,10 +67,10 @@ def _partition_of(name: str) -> str:
     return unquote(name.removeprefix(".aside-").partition("-")[2])
 
 
-def _locked(folder: Path) -> IO[bytes] | None:
+def locked(folder: Path, name: str = _LOCK) -> IO[bytes] | None:
     """The folder's lock, or None where another process holds it or the folder went away."""
     try:
-        lock = (folder / _LOCK).open("ab")
+        lock = (folder / name).open("ab")
     except FileNotFoundError:
         return None
     try:
@@ -81,7 +81,7 @@ def _locked(folder: Path) -> IO[bytes] | None:
         return None
     except OSError:  # a disk that knows no locks
         return lock
-    if (folder / _LOCK).exists():
+    if (folder / name).exists():
         return lock
     lock.close()
     return None

@@ -120,9 +120,13 @@ def run(
         bool,
         typer.Option("--accept-less-metrics", help="Replace a partition although less is known now than when it was written."),
     ] = False,
+    booking_date: Annotated[
+        str | None,
+        typer.Option("--booking-date", help="The day of adjustments, where a day belongs to a closed month. Default: today."),
+    ] = None,
     form: OutputFormat = Format.TEXT,
 ) -> None:
-    """Compute whole UTC days and write the tables."""
+    """Compute whole UTC days and write the tables; what a closed month's would change is booked as adjustments."""
     from pipelines import progress, show, warm  # noqa: PLC0415
     from pipelines.bills import discover  # noqa: PLC0415
     from pipelines.results import RunSummary  # noqa: PLC0415
@@ -134,7 +138,10 @@ def run(
     names = [settings.cluster(name).name for name in cluster] if cluster else None
     summary = RunSummary()
     with warm.told(_say), progress.watched(errors) as watch:
-        opened = open_walk(settings, refetch=refetch, accept_less_metrics=accept_less_metrics, watch=watch)
+        booked_on = _day(booking_date, "--booking-date")
+        opened = open_walk(
+            settings, refetch=refetch, accept_less_metrics=accept_less_metrics, watch=watch, booking_date=booked_on
+        )
         with opened as walk:
             bills = discover(settings)
             for day in days:

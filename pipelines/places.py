@@ -3,9 +3,11 @@
 Here belong reading and writing bytes, and turning a refusal into one clear line. Here do not belong tables or partitions.
 """
 
+import hashlib
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlencode
 from uuid import uuid4
@@ -14,6 +16,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from allocation.errors import SettingsError, SourceUnavailableError
+from pipelines import clock
 
 _CHUNK_BYTES = 1 << 20
 
@@ -98,6 +101,21 @@ class Place:
         """The names of what stands in a folder, sorted; none where there is no such folder."""
         found = self.fs.get_file_info(fs.FileSelector(self.full(folder), allow_not_found=True))
         return sorted(info.base_name for info in found)
+
+    def ages(self, folder: str) -> list[tuple[str, timedelta]]:
+        """The names of what stands in a folder, and how long ago each was written."""
+        now = clock.now()
+        found = self.fs.get_file_info(fs.FileSelector(self.full(folder), allow_not_found=True))
+        return [(info.base_name, now - info.mtime if info.mtime else timedelta()) for info in found]
+
+    def digest(self, path: str) -> tuple[str, int]:
+        """The SHA-256 of a file, and its size in bytes."""
+        digest, size = hashlib.sha256(), 0
+        with self.fs.open_input_stream(self.full(path)) as stream:
+            while block := stream.read_buffer(_CHUNK_BYTES):
+                digest.update(block)
+                size += block.size
+        return digest.hexdigest(), size
 
     def below(self, folder: str) -> list[str]:
         """The full paths of all files below a folder."""

@@ -1,33 +1,47 @@
-"""The result tables of one partition, and how they replace those of before.
+"""The result tables of one partition, and what is left to say of them.
 
-Here does not belong how they are computed (``stages``).
+Here does not belong how they are computed (``stages``) or written (``publishing``).
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import date
 from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from allocation.marts import daily_mart
 from allocation.money import exact_sum
 from allocation.schemas import CHARGEBACK
 from allocation.sums import DaySums
-from pipelines.inputs import inputs_of
 from pipelines.spool import Spool
-from pipelines.steps import WRITTEN, Step
 from pipelines.storage import Partition
-from pipelines.walk import Walk
 
 RESULT_TABLES = ("chargeback", "team_model", "reconciliation", "findings", "daily_mart")
 _STATE = ("cost_metric", "currency", "state", "rule")
 
 
 @dataclass(frozen=True)
+class Booked:
+    """What a run booked as adjustments of a partition.
+
+    ``legs``: the new rows of ``adjustments``, none where nothing changed; ``day``: the booking date; ``cause``: what changed.
+    ``stays``: the partition's own tables were left as they are.
+    """
+
+    legs: pa.Table
+    day: date
+    cause: str
+    stays: bool
+
+
+@dataclass(frozen=True)
 class Results:
     """The result tables of one partition.
 
-    ``rows``: those of ``chargeback``, without their run's id; ``sums``: what they add up to.
+    ``rows``: those of ``chargeback``, without their run's id; ``sums``: what they add up to; ``closed``: the billing periods
+    that are closed; ``booked``: the difference to closed rows, where these stay.
     """
 
     partition: Partition
@@ -37,8 +51,9 @@ class Results:
     team_model: pa.Table
     reconciliation: pa.Table
     findings: pa.Table
-    daily_mart: pa.Table
     deliveries: tuple[str, ...] = ()
+    closed: tuple[date, ...] = ()
+    booked: Booked | None = None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows of ``chargeback``, whole, batch by batch."""
@@ -51,6 +66,16 @@ class Results:
         """The table at once. A large day's is better read from the store."""
         return pa.Table.from_batches(self.batches(), CHARGEBACK.arrow())
 
+    @cached_property
+    def daily_mart(self) -> pa.Table:
+        """The day's mart."""
+        return daily_mart(self.sums.holders, self.partition.day, self.closed, self.run_id)
+
+    @property
+    def reconciled(self) -> pa.Table:
+        """Money by cost metric, currency, state and rule."""
+        return self.reconciliation.group_by([*_STATE]).aggregate([("cost_in", "sum"), ("cost_out", "sum")])
+
     @property
     def has_errors(self) -> bool:
         """Whether a finding of severity `error` stands."""
@@ -62,7 +87,7 @@ class Outcome:
     """What is left to say of a partition once it is written: none of its rows.
 
     ``reconciled``: money by cost metric, currency, state and rule; ``cost``: exact; ``unallocated_rows``: those that no
-    measurement could place.
+    measurement could place; ``booked``: what was booked instead of written, where its month is closed.
     """
 
     partition: Partition
@@ -74,6 +99,7 @@ class Outcome:
     team_model: pa.Table
     reconciled: pa.Table
     findings: pa.Table
+    booked: Booked | None
 
     @classmethod
     def of(cls, results: Results) -> "Outcome":
@@ -88,8 +114,9 @@ class Outcome:
             str(exact_sum(holders["cost"])),
             len(lines),
             results.team_model,
-            lines.group_by([*_STATE]).aggregate([("cost_in", "sum"), ("cost_out", "sum")]),
+            results.reconciled,
             results.findings,
+            results.booked,
         )
 
 
@@ -113,20 +140,3 @@ class RunSummary:
 
 def _has_errors(findings: pa.Table) -> bool:
     return bool(pc.any(pc.equal(findings["severity"], "error")).as_py())
-
-
-def publish(walk: Walk, results: Results) -> None:
-    """Replaces the partition in all result tables."""
-    inputs = inputs_of(walk.settings, walk.store, results.partition, walk.owners.owners_id, walk.prices_id)
-    told = {"run_id": results.run_id, "deliveries": list(results.deliveries), "inputs": inputs}
-    schema, detail = CHARGEBACK.arrow(), {**told, "rows": results.rows.rows}
-    walk.store.write_batches("chargeback", results.partition, _watched(walk, results), schema, detail)
-    for name in RESULT_TABLES[1:]:
-        table = getattr(results, name)
-        walk.store.write(name, results.partition, table, {**told, "rows": len(table)})
-
-
-def _watched(walk: Walk, results: Results) -> Iterator[pa.RecordBatch]:
-    for batch in results.batches():
-        yield batch
-        walk.watch(Step(WRITTEN, str(results.partition), len(batch), results.rows.rows))

@@ -8,8 +8,9 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from pipelines.results import RESULT_TABLES, Outcome, RunSummary
-from pipelines.storage import TableStore
+from allocation.ledger import net
+from pipelines.results import RESULT_TABLES, Booked, Outcome, RunSummary
+from pipelines.storage import Partition, TableStore
 
 SHOWN_FINDINGS = 12
 
@@ -24,6 +25,9 @@ def summary(found: RunSummary, store: TableStore, console: Console, *, as_json: 
         console.print(_owners(str(metric), str(currency), rows))
     _tell_reconciliation(found, console)
     _tell_findings(found, console)
+    for outcome in found.partitions:
+        if outcome.booked is not None:
+            console.print(booked_text(outcome.partition, outcome.booked), highlight=False, markup=False, soft_wrap=True)
     for name in RESULT_TABLES:
         console.print(f"[dim]{name:15}[/dim] {store.place(name)}", highlight=False, soft_wrap=True)
 
@@ -112,7 +116,24 @@ def _partition(outcome: Outcome) -> dict[str, object]:
         "cost": outcome.cost,
         "lines": outcome.lines,
         "unallocated_rows": outcome.unallocated_rows,
+        "booked": outcome.booked and _booked(outcome.booked),
     }
+
+
+def booked_text(partition: Partition, booked: Booked) -> str:
+    """What was booked of a partition of a closed month, in one line."""
+    stays = "belongs to a closed month and stays as it is" if booked.stays else "was booked before, and is written again"
+    if not len(booked.legs):
+        return f"{partition} {stays}; nothing differs from what is charged and booked"
+    sums = net(booked.legs).to_pylist()
+    money = ", ".join(f"{row['cost']:+f} {row['currency']} {row['cost_metric']}" for row in sums)
+    owners = len(booked.legs) // 2
+    return f"{partition} {stays}; {owners} corrected by adjustments of {booked.day} ({booked.cause}): {money}"
+
+
+def _booked(booked: Booked) -> dict[str, object]:
+    sums = [{k: str(v) for k, v in row.items()} for row in net(booked.legs).to_pylist()]
+    return {"date": booked.day.isoformat(), "cause": booked.cause, "legs": len(booked.legs), "net": sums, "stays": booked.stays}
 
 
 def _finding(row: dict[str, object]) -> dict[str, object]:

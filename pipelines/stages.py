@@ -15,7 +15,6 @@ from allocation import chargeback as chargeback_tables
 from allocation import findings as finding_rows
 from allocation.errors import ConservationError
 from allocation.findings import Code, Finding, Severity
-from allocation.marts import daily_mart
 from allocation.money import NO_MONEY
 from allocation.policy import FROM_LIST_PRICES
 from allocation.pricing import price
@@ -30,7 +29,8 @@ from pipelines.cards import card_names
 from pipelines.clusters import ClusterDay, Members, charge_cluster, expected_members, kept_members, nothing_charged
 from pipelines.day_bill import DAY, DayBill, read_day, with_cards, without_lines
 from pipelines.frugal import give_back
-from pipelines.results import Results, publish
+from pipelines.publishing import publish
+from pipelines.results import Results
 from pipelines.reused_names import reused_names
 from pipelines.run_ids import run_id_of
 from pipelines.samples import Fetched, window_of
@@ -131,8 +131,8 @@ class Computing:
         noticed = [*charged.findings, *chargeback_tables.unowned(holders), *self._noticed(partition.cluster)]
         rows = finding_rows.to_table(price(noticed, holders), run_id)
         totals = chargeback_tables.team_model(holders, run_id)
-        mart = daily_mart(holders, partition.day, (), run_id)
-        return Results(partition, run_id, charged.rows, charged.sums, totals, reconciliation, rows, mart, self.bill.discovered)
+        told = self.bill.discovered, self.walk.books.closed
+        return Results(partition, run_id, charged.rows, charged.sums, totals, reconciliation, rows, *told)
 
     def _noticed(self, cluster: str) -> Iterator[Finding]:
         """What stands out of a cluster's sources, or of the bill and the settings as a whole."""
@@ -187,7 +187,8 @@ def run_day(walk: Walk, day: date, clusters: Sequence[str] | None = None, bills:
         ahead = charge_ahead(walk, bill, arrivals, wanted)
         fetched = {name: arrival.finish() for name, arrival in arrivals.items()}
     results = list(compute(walk, bill, fetched, [*wanted, BILL_CLUSTER], ahead))
+    written = []
     for result in results:
         give_back()
-        publish(walk, result)
-    return results
+        written.append(publish(walk, result))
+    return written

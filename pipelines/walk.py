@@ -4,6 +4,7 @@ Here does not belong any arrow of the walk (``stages``).
 """
 
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property
 from types import TracebackType
 from typing import Self
@@ -11,6 +12,7 @@ from typing import Self
 from allocation.owners import Owners
 from allocation.policy import FROM_LIST_PRICES, Policy
 from billing_adapters.gcp_machines import MachinePrices
+from pipelines.closing.books import Books, open_books
 from pipelines.engines import ensure_usable, open_engine
 from pipelines.engines.base import Engine
 from pipelines.frugal import be_frugal
@@ -23,13 +25,14 @@ from pipelines.storage import TableStore
 
 @dataclass(frozen=True)
 class Walk:
-    """One run's settings, store and choices."""
+    """One run's settings, store and choices; ``booking_date``: that of its adjustments, None: today."""
 
     settings: Settings
     store: TableStore
     refetch: bool = False
     accept_less_metrics: bool = False
     watch: Watch = unwatched
+    booking_date: date | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -43,6 +46,11 @@ class Walk:
     def engine(self) -> Engine:
         """What runs the shards, made when the first one is there."""
         return open_engine(self.settings.engine, self.store.root)
+
+    @cached_property
+    def books(self) -> Books:
+        """Which months were closed when the run began."""
+        return open_books(self.store)
 
     @property
     def policy(self) -> Policy:
@@ -70,11 +78,18 @@ def open_store(settings: Settings) -> TableStore:
     return TableStore(settings.output, endpoint_url=settings.storage.endpoint_url, region=settings.storage.region)
 
 
-def open_walk(settings: Settings, *, refetch: bool = False, accept_less_metrics: bool = False, watch: Watch = unwatched) -> Walk:
+def open_walk(
+    settings: Settings,
+    *,
+    refetch: bool = False,
+    accept_less_metrics: bool = False,
+    watch: Watch = unwatched,
+    booking_date: date | None = None,
+) -> Walk:
     """A run over the settings' store; a mapping file or an engine that cannot be used ends it before anything is fetched."""
     be_frugal()
     store = open_store(settings)
-    walk = Walk(settings, store, refetch, accept_less_metrics, watch)
+    walk = Walk(settings, store, refetch, accept_less_metrics, watch, booking_date)
     _ = walk.owners
     ensure_usable(settings.engine)
     return walk
