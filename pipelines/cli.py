@@ -10,8 +10,6 @@ import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, date, datetime, timedelta
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,13 +17,12 @@ import typer
 from rich.console import Console
 
 from allocation.errors import ChargebackError, SettingsError, nearest
-from pipelines import cli_export, cli_warehouse, clock
+from pipelines import cli_close, cli_export, cli_warehouse, clock
+from pipelines.commands import CHECK_FAILED, EARLIEST_DAY, LATEST_DAY, ConfigPath, Format, OutputFormat, day_of, load, window
 
 if TYPE_CHECKING:
-    from pipelines.settings import Settings
+    pass
 
-CHECK_FAILED = 3
-EARLIEST_DAY, LATEST_DAY = date(2000, 1, 1), date(2199, 12, 31)
 app = typer.Typer(
     name="gpu-chargeback", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich",
     help="Splits the real bill of GPU nodes by memory-seconds, exactly, per team and per model.",
@@ -33,65 +30,6 @@ app = typer.Typer(
 app.add_typer(cli_export.app)
 errors = Console(stderr=True)
 output = Console()
-
-
-class Format(StrEnum):
-    """For people or for machines."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-ConfigPath = Annotated[Path, typer.Argument(metavar="CONFIG", help="The configuration file (YAML).")]
-OutputFormat = Annotated[Format, typer.Option("--format", help="How the result is shown.")]
-
-
-def _day(text: str | None, option: str) -> date | None:
-    """A whole UTC day; a moment inside a day is refused with the whole-day window that contains it (R32)."""
-    if text is None:
-        return None
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        pass
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise SettingsError(f"{option} {text!r} is no day; write it like 2026-10-01") from None
-    if (moment.hour, moment.minute, moment.second, moment.microsecond) == (0, 0, 0, 0) and not moment.utcoffset():
-        return moment.date()
-    first = (moment.astimezone(UTC) if moment.tzinfo else moment).date()
-    raise SettingsError(
-        f"{option} {text}: a run writes whole UTC days; the day around it is --from {first} --until {first + timedelta(days=1)}"
-    )
-
-
-def load(config: Path) -> "Settings":
-    """The settings of a file."""
-    from pipelines.settings import load_settings  # noqa: PLC0415
-
-    return load_settings(config)
-
-
-def window(settings: "Settings", first: str | None, until: str | None) -> list[date]:
-    """The UTC days asked for: by default yesterday."""
-    from pipelines.settings import days_between  # noqa: PLC0415
-
-    start, end = _day(first, "--from"), _day(until, "--until")
-    if start is None and end is None:
-        start = clock.today() - timedelta(days=1)
-    if start is None:
-        start = (end or clock.today()) - timedelta(days=1)
-    if start < EARLIEST_DAY or (end or start) > LATEST_DAY:
-        raise SettingsError(f"days are from {EARLIEST_DAY} to {LATEST_DAY}; --from {start} --until {end} is outside")
-    days = days_between(start, end or start + timedelta(days=1))
-    if not days:
-        raise SettingsError(f"--until {end} must be after --from {start}; the window is half-open")
-    if settings.start and days[0] < settings.start:
-        raise SettingsError(
-            f"--from {days[0]} is before start: {settings.start} of the configuration; there is nothing to compute"
-        )
-    return days
 
 
 @app.callback(invoke_without_command=True)
@@ -138,7 +76,7 @@ def run(
     names = [settings.cluster(name).name for name in cluster] if cluster else None
     summary = RunSummary()
     with warm.told(_say), progress.watched(errors) as watch:
-        booked_on = _day(booking_date, "--booking-date")
+        booked_on = day_of(booking_date, "--booking-date")
         opened = open_walk(
             settings, refetch=refetch, accept_less_metrics=accept_less_metrics, watch=watch, booking_date=booked_on
         )
@@ -173,7 +111,7 @@ def explain(
     from pipelines.explain import explain as walk_back  # noqa: PLC0415
     from pipelines.walk import open_walk  # noqa: PLC0415
 
-    asked = _day(day, "--date")
+    asked = day_of(day, "--date")
     if asked is None or not EARLIEST_DAY <= asked <= LATEST_DAY:
         raise SettingsError(f"days are from {EARLIEST_DAY} to {LATEST_DAY}; --date {day} is outside")
     query = Query(asked, cluster, pod, team, model, line_item, gpu, metric)
@@ -264,7 +202,7 @@ def init(
             billing_kind=_choice(billing, "Kind of bill", init_config.BILLING_KINDS, "aws-cur2"),
             billing_path=_ask(bill_path, "Where the bill's export is", "s3://bucket/prefix/export"),
             output=_ask(out, "Where tables go", "out"),
-            start=_day(_ask(start, "First day", str(clock.today().replace(day=1))), "--start"),
+            start=day_of(_ask(start, "First day", str(clock.today().replace(day=1))), "--start"),
         )
     )
     try:
@@ -275,6 +213,7 @@ def init(
 
 
 cli_warehouse.attach(app)
+cli_close.attach(app)
 
 
 def _ask(given: str | None, question: str, default: str) -> str:

@@ -1,6 +1,5 @@
 """The commands under ``export``: stored figures in the formats of others."""
 
-from datetime import date, timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -34,7 +33,7 @@ def focus(
     ] = None,
 ) -> None:
     """Write who had what of which charge as FOCUS: computed days, from the store."""
-    from pipelines.cli import load, window  # noqa: PLC0415
+    from pipelines.commands import load, window  # noqa: PLC0415
     from pipelines.focus_export.ready import ask  # noqa: PLC0415
     from pipelines.focus_export.versions import schema_of  # noqa: PLC0415
     from pipelines.focus_export.writing import export, writer_of  # noqa: PLC0415
@@ -55,10 +54,9 @@ def focus(
 
 def _month(text: str, first: str | None, until: str | None) -> tuple[str, str]:
     """The first day of a month and that of the next."""
+    from pipelines.months import Month  # noqa: PLC0415
+
     if first is not None or until is not None:
         raise SettingsError("--month names all days itself; leave out --from and --until, or --month")
-    try:
-        start = date.fromisoformat(f"{text}-01")
-    except ValueError:
-        raise SettingsError(f"--month {text!r} is no month; write it like 2026-10") from None
-    return str(start), str((start + timedelta(days=31)).replace(day=1))
+    month = Month.parse(text)
+    return str(month.first), str(month.next.first)

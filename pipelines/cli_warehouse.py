@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
+from pipelines.commands import CHECK_FAILED
 from pipelines.warehouse import Dialect
-
-DIFFERENT = 3
 
 
 def ddl(
@@ -54,7 +53,7 @@ def contract(
     for line in found or [f"version {now['schema_version']} keeps all that version {held['schema_version']} promises"]:
         sys.stdout.write(line + "\n")
     if found:
-        raise typer.Exit(DIFFERENT)
+        raise typer.Exit(CHECK_FAILED)
 
 
 def attach(app: typer.Typer) -> None:

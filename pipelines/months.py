@@ -66,14 +66,15 @@ def month_rows(store: TableStore, month: Month) -> pa.Table:
     Columns: ``date`` (of an adjustment: the original day), ``cluster``, ``entry`` (``charge`` or ``adjustment``), and those of
     ``daily_mart`` but for ``run_id``. Rows stand in the order of days and clusters.
     """
-    charges = [("daily_mart", p) for p in store.partitions("daily_mart") if _may_hold(p, month)]
+    charges = [("daily_mart", p) for p in store.partitions("daily_mart") if may_hold(p, month)]
     corrections = [("adjustments", p) for p in store.partitions("adjustments") if p.day >= month.first]
     with ThreadPoolExecutor(_READERS) as pool:
         found = list(pool.map(lambda of: list(_rows(store, of[0], of[1], month)), [*charges, *corrections]))
     return pa.concat_tables([_empty(), *(table for tables in found for table in tables)])
 
 
-def _may_hold(partition: Partition, month: Month) -> bool:
+def may_hold(partition: Partition, month: Month) -> bool:
+    """Whether money of the month can stand in a partition of that day."""
     return month.first - _BACK <= partition.day <= month.next.next.first
 
 
