@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 
 from allocation.errors import ChargebackError, SettingsError, nearest
-from pipelines import cli_export, cli_warehouse, clock
+from pipelines import cli_export, cli_load, cli_warehouse, clock
 
 if TYPE_CHECKING:
     from pipelines.settings import Settings
@@ -31,6 +31,7 @@ app = typer.Typer(
     help="Splits the real bill of GPU nodes by memory-seconds, exactly, per team and per model.",
 )  # fmt: skip
 app.add_typer(cli_export.app)
+app.add_typer(cli_load.app)
 errors = Console(stderr=True)
 output = Console()
 

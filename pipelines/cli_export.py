@@ -45,7 +45,7 @@ def focus(
     writer_of(to)
     schema_of(version)
     if month is not None:
-        first, until = _month(month, first, until)
+        first, until = month_of(month, first, until)
     settings = load(config)
     days = window(settings, first, until)
     written = export(ask(settings, open_store(settings), days, cost_metric, accept or []), to, version)
@@ -53,7 +53,7 @@ def focus(
     Console().print(said, highlight=False, markup=False, soft_wrap=True)
 
 
-def _month(text: str, first: str | None, until: str | None) -> tuple[str, str]:
+def month_of(text: str, first: str | None, until: str | None) -> tuple[str, str]:
     """The first day of a month and that of the next."""
     if first is not None or until is not None:
         raise SettingsError("--month names all days itself; leave out --from and --until, or --month")
