@@ -84,7 +84,9 @@ def _fitted(batch: pa.RecordBatch, table: Table, partition: Partition, schema: p
         said = "; ".join(
             f"{what} {', '.join(names)}" for what, names in (("unknown columns", unknown), ("no columns", lost)) if names
         )
-        raise SchemaError(f"{place}: has {said}. Another version wrote it; load with that one, or run the day again with this one")
+        raise SchemaError(
+            f"{place}: has {said}. Another version wrote it; load with that one, or run the day again with this one"
+        )
     days = pa.repeat(pa.scalar(partition.day, pa.date32()), len(batch))
     clusters = pa.repeat(pa.scalar(partition.cluster, pa.string()), len(batch))
     held = (_column(batch, column) for column in table.columns)

@@ -1,20 +1,21 @@
-"""Rows as the text that PostgreSQL's COPY reads, made by Arrow: a column at a time, never a row."""
+"""Rows as the CSV that PostgreSQL's COPY reads, written by Arrow: a column at a time, never a row.
+
+Arrow quotes every text and writes null as nothing at all, which is how COPY tells an empty text from null.
+"""
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import csv
 
-_ESCAPED = (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
-"""A backslash first: the others bring theirs."""
-_NULL = "\\N"
 NUL = "\x00"
+_OPTIONS = csv.WriteOptions(include_header=False, quoting_style="needed")
 
 
 def copy_text(batch: pa.RecordBatch) -> memoryview:
     """All rows of a batch, each with its line's end."""
-    columns = [_texts(column) for column in batch.columns]
-    lines = pc.binary_join_element_wise(*columns, pa.scalar("\t", pa.large_string()))
-    ended = pc.binary_join_element_wise(lines, pa.scalar("", pa.large_string()), pa.scalar("\n", pa.large_string()))
-    return _content(ended)
+    sink = pa.BufferOutputStream()
+    csv.write_csv(batch, sink, _OPTIONS)
+    return memoryview(sink.getvalue())
 
 
 def with_nul(batch: pa.RecordBatch) -> tuple[str, str] | None:
@@ -25,19 +26,3 @@ def with_nul(batch: pa.RecordBatch) -> tuple[str, str] | None:
             if len(found):
                 return field.name, found[0].as_py()
     return None
-
-
-def _texts(column: pa.Array) -> pa.Array:
-    if pa.types.is_string(column.type):
-        texts = column.cast(pa.large_string())
-        for plain, escaped in _ESCAPED:
-            texts = pc.replace_substring(texts, plain, escaped)
-    else:
-        texts = column.cast(pa.large_string())
-    return pc.fill_null(texts, _NULL)
-
-
-def _content(lines: pa.LargeStringArray) -> memoryview:
-    """The bytes of all texts, one behind the other as the array holds them."""
-    length = pc.sum(pc.binary_length(lines)).as_py() or 0
-    return memoryview(lines.buffers()[2])[:length] if length else memoryview(b"")

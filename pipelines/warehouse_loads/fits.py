@@ -16,9 +16,7 @@ def columns_to_add(place: str, table: Table, wanted: Mapping[str, str], found: M
     new = [column for column in columns_of(table) if column.name not in found]
     faults = [f"lacks {column.name} ({wanted[column.name]})" for column in new if not column.nullable]
     faults += [f"has {name}, which is none of ours" for name in found if name not in wanted]
-    faults += [
-        f"has {name} as {found[name]} instead of {kind}" for name, kind in wanted.items() if found.get(name, kind) != kind
-    ]
+    faults += [f"has {name} as {found[name]} instead of {kind}" for name, kind in wanted.items() if found.get(name, kind) != kind]
     if faults:
         raise ChargebackError(
             f"{place}: {'; '.join(faults)}. Rename or drop that table, or load into another place by {elsewhere}; "

@@ -36,6 +36,7 @@ _PROPERTIES = {"write.metadata.delete-after-commit.enabled": "true", "write.meta
 _FAILURES: tuple[type[Exception], ...] = (
     *(kind for kind in vars(exceptions).values() if isinstance(kind, type) and issubclass(kind, Exception)),
     OSError,
+    ValueError,
     pa.ArrowException,
 )
 _CHANGED = (exceptions.CommitFailedException, exceptions.ValidationException)
@@ -49,7 +50,7 @@ def opened(name: str, namespace: str) -> "IcebergTables":
     try:
         catalog = load_catalog(name)
         catalog.create_namespace_if_not_exists(namespace)
-    except (ValueError, *_failures()) as error:
+    except _failures() as error:
         raise ChargebackError(
             f"--catalog {name}: {_said(error)}. Describe the catalog in .pyiceberg.yaml, or by "
             f"PYICEBERG_CATALOG__{name.upper()}__URI and their like"

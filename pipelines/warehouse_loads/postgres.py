@@ -1,4 +1,7 @@
-"""PostgreSQL: a transaction a partition with DELETE, COPY and the mark. Who and where is libpq's affair: PGHOST, PGSERVICE, ~/.pgpass."""
+"""PostgreSQL: a transaction a partition with DELETE, COPY and the mark.
+
+Where the database is and who connects is libpq's affair: PGHOST, PGSERVICE and their like, its service and password files.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,13 +29,14 @@ if TYPE_CHECKING:
 
 MARKS = "gpu_chargeback_loads"
 _LONGEST_NAME = 63
+_SHOWN = 80
 _COLUMNS_OF = """
 SELECT a.attname, format_type(a.atttypid, a.atttypmod)
 FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %s AND c.relname = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
 _MARKS_TABLE = """
-CREATE TABLE IF NOT EXISTS {marks} (
+CREATE TABLE {marks} (
   table_name text NOT NULL, date date NOT NULL, cluster text NOT NULL, mark text NOT NULL, rows bigint NOT NULL,
   loaded_at timestamp with time zone NOT NULL DEFAULT now(), PRIMARY KEY (table_name, date, cluster)
 )
@@ -70,11 +74,11 @@ class Postgres:
     def prepare(self, table: Table) -> None:
         """Table, index and comments; several loads make them one after the other."""
         with _told(self._schema), self._connection.transaction():
-            self._lock(f"{self._schema}")
+            self._lock(self._schema)
             if not self._ready:
                 self._make_schema()
             wanted = {column.name: postgres_type(column.type) for column in columns_of(table)}
-            found = dict(self._connection.execute(_COLUMNS_OF, (self._schema, table.name)).fetchall())
+            found = self._columns_there(table.name)
             if not found:
                 self._make_table(table)
                 return
@@ -84,14 +88,18 @@ class Postgres:
                 self._do("ALTER TABLE {table} ADD COLUMN {column}", table=self._name(table.name), column=_definition(column))
             if new:
                 self._comment(table)
-        self._ready = True
+
+    def _columns_there(self, table: str) -> dict[str, str]:
+        return dict(self._connection.execute(_COLUMNS_OF, (self._schema, table)).fetchall())
 
     def _make_schema(self) -> None:
-        """Asked for only where it is missing, as a role may write to a schema that it could not have made."""
+        """Only what is missing: a role may write to tables that it could not have made."""
         there = self._connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (self._schema,)).fetchone()
         if there is None:
             self._do("CREATE SCHEMA {schema}", schema=sql.Identifier(self._schema))
-        self._do(_MARKS_TABLE, marks=self._name(MARKS))
+        if not self._columns_there(MARKS):
+            self._do(_MARKS_TABLE, marks=self._name(MARKS))
+        self._ready = True
 
     def _make_table(self, table: Table) -> None:
         columns = sql.SQL(", ").join(_definition(column) for column in columns_of(table))
@@ -118,25 +126,18 @@ class Postgres:
         with _told(f"{self._schema}.{table.name}, {partition}"), self._connection.transaction():
             self._lock(f"{self._schema}.{table.name}.{partition}")
             name = self._name(table.name)
-            self._connection.execute(
-                sql.SQL("DELETE FROM {table} WHERE date = %s AND cluster = %s").format(table=name), key[1:]
-            )
+            self._connection.execute(sql.SQL("DELETE FROM {table} WHERE date = %s AND cluster = %s").format(table=name), key[1:])
             rows = self._copy(table, partition, batches)
             self._connection.execute(sql.SQL(_MARK).format(marks=self._name(MARKS)), (*key, mark, rows))
         return rows
 
     def _copy(self, table: Table, partition: Partition, batches: Iterator[pa.RecordBatch]) -> int:
         names = sql.SQL(", ").join(sql.Identifier(column.name) for column in columns_of(table))
-        statement = sql.SQL("COPY {table} ({names}) FROM STDIN").format(table=self._name(table.name), names=names)
+        statement = sql.SQL("COPY {table} ({names}) FROM STDIN (FORMAT csv)").format(table=self._name(table.name), names=names)
         rows = 0
         with self._connection.cursor() as cursor, cursor.copy(statement) as copy:
             for batch in batches:
-                if found := with_nul(batch):
-                    raise ChargebackError(
-                        f"{table.name}, {partition.day} of cluster {partition.cluster!r}: column {found[0]} holds {found[1]!r}, and "
-                        "PostgreSQL cannot keep a NUL character; nothing of the day was loaded. Mend what the text comes from and "
-                        "run the day again"
-                    )
+                _ensure_text(batch, table, partition)
                 copy.write(copy_text(batch))
                 rows += len(batch)
         return rows
@@ -161,6 +162,17 @@ def _definition(column: Column) -> "Composed":
     return sql.SQL("{name} {kind}").format(name=sql.Identifier(column.name), kind=sql.SQL(kind))
 
 
+def _ensure_text(batch: pa.RecordBatch, table: Table, partition: Partition) -> None:
+    found = with_nul(batch)
+    if found is not None:
+        name, text = found
+        raise ChargebackError(
+            f"{table.name}, {partition.day} of cluster {partition.cluster!r}: column {name} holds {text[:_SHOWN]!r}, and "
+            "PostgreSQL cannot keep a NUL character; nothing of this partition was changed. Mend where the text comes from "
+            "and run the day again"
+        )
+
+
 @contextmanager
 def _told(place: str) -> Iterator[None]:
     """What the server refuses, as one line."""
@@ -168,9 +180,11 @@ def _told(place: str) -> Iterator[None]:
         yield
     except psycopg.Error as error:
         raise ChargebackError(
-            f"PostgreSQL, {place}: {_said(error)}. Nothing of this partition was changed; mend it and load again"
+            f"PostgreSQL, {place}: {_said(error)}. Nothing of it was changed; mend it and load again"
         ) from error
 
 
-def _said(error: Exception) -> str:
-    return " ".join(str(error).split()).rstrip(".") or type(error).__name__
+def _said(error: "psycopg.Error") -> str:
+    """The server's own sentence where it has said one, without the row that it quotes."""
+    told = error.diag.message_primary or str(error)
+    return " ".join(told.split()).rstrip(".") or type(error).__name__
