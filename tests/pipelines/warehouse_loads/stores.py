@@ -60,9 +60,11 @@ def nanos(first: int, rows: int) -> Decimal:
     return Decimal(sum(range(first, first + rows))) / 10**9
 
 
-def rows_by_key(table: pa.Table) -> list[tuple[Any, ...]]:
-    """All rows in one order, whatever order they came in."""
-    return sorted((tuple(row.values()) for row in table.to_pylist()), key=repr)
+def rows_by_key(table: pa.Table, zone: str = "UTC") -> list[tuple[Any, ...]]:
+    """All rows in one order, whatever order they came in, with times as a client of that zone shows them."""
+    kind = pa.timestamp("us", zone)
+    shown = pa.schema([pa.field(f.name, kind) if pa.types.is_timestamp(f.type) else f for f in table.schema])
+    return sorted((tuple(row.values()) for row in table.cast(shown).to_pylist()), key=repr)
 
 
 def stored(store: TableStore, table: Table) -> pa.Table:
