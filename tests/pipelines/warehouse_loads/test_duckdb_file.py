@@ -78,6 +78,7 @@ def test_every_value_is_the_stored_one(loads: Loads, table: Table) -> None:
     assert loads.load() == 0
     with duckdb.connect(str(loads.file)) as connection:
         found = connection.execute(f"SELECT * FROM {table.name}").to_arrow_table()  # noqa: S608
+    assert found is not None
     assert found.column_names == ["date", "cluster", *table.names]
     assert rows_by_key(found) == rows_by_key(stored(loads.store, table))
 
