@@ -10,12 +10,14 @@ import pyarrow as pa
 
 from allocation.errors import SchemaError
 
-SCHEMA_VERSION = "1"
+SCHEMA_VERSION = "2"
 BILL_CLUSTER = "_bill"
 """The reserved name of the partition for lines of no cluster."""
 MONEY = pa.decimal128(38, 9)
 RESIDUE = pa.decimal128(38, 30)
 BYTE_MS = pa.decimal128(38, 0)
+HOURS = pa.decimal128(38, 9)
+"""Quantities that must add up exactly, whatever the order."""
 TIME = pa.timestamp("us", tz="UTC")
 TEXT = pa.string()
 
@@ -413,8 +415,68 @@ FINDINGS = Table(
     ),
 )
 
-TABLES = {t.name: t for t in (LINE_ITEMS, SAMPLES, NODES, PODS, USAGE, CHARGEBACK, TEAM_MODEL, RECONCILIATION, FINDINGS)}
+_MART_KEYS = (
+    _c("billing_period", pa.date32(), "first day of the invoice month"),
+    _c("booked_period", pa.date32(), "first day of the month in whose figures the money stands"),
+    _c("cost_metric", TEXT, "which money: billed, effective, contracted or list"),
+    _c("currency", TEXT, "ISO 4217"),
+    _n("team", TEXT, "team, `unowned` where no rule speaks, null for a bucket nobody stands for"),
+    _n("model", TEXT, "model"),
+    _n("cost_center", TEXT, "cost centre"),
+    _n("namespace", TEXT, "holder's namespace"),
+    _n("gpu_model", TEXT, "GPU model"),
+    _c("bucket", TEXT, "workload, idle, overhead, stranded, host or unallocated"),
+    _n("reason", TEXT, "why a bucket holds the money"),
+    _c("basis", TEXT, "how sure: exclusive, measured, mig, estimated_requests, estimated_even, inferred or none"),
+)
+_MART_FIGURES = (
+    _c("used_cost", MONEY, "for memory held", "currency"),
+    _c("overhead_cost", MONEY, "for overhead; the host's part", "currency"),
+    _c("idle_cost", MONEY, "for idle, stranded and unknown", "currency"),
+    _c("cost", MONEY, "their sum", "currency"),
+    _c("gpu_hours", HOURS, "billed time of the GPUs, divided as their money is", "h"),
+    _c("held_gpu_hours", HOURS, "time that pods held devices, each GPU, MIG instance or shared slot whole", "h"),
+    _c("requested_gpu_hours", HOURS, "GPUs that these pods requested, over the time that they held any", "h"),
+    _c("used_gib_hours", HOURS, "memory held over time, once however many lines bill it", "GiB h"),
+    _c("overhead_gib_hours", HOURS, "overhead over time, likewise", "GiB h"),
+    _c("idle_gib_hours", HOURS, "free or stranded memory over time, likewise", "GiB h"),
+    _n("tokens", pa.int64(), "tokens that model servers counted; null where nothing is counted"),
+)
+
+DAILY_MART = Table(
+    "daily_mart",
+    "the day's money and quantities per team, model, namespace, cost centre, GPU model, bucket and basis; cost metrics and "
+    "currencies are never added up",
+    (*_MART_KEYS, *_MART_FIGURES, _c("run_id", TEXT, "hash of all that the figures depend on")),
+    tuple(c.name for c in _MART_KEYS),
+)
+
+ADJUSTMENTS = Table(
+    "adjustments",
+    "one leg of a correction of a partition that belongs to a closed month, by the day on which it was booked: what was charged "
+    "(with its sign turned) or what would be charged now, per owner",
+    (
+        _c("original_date", pa.date32(), "UTC day of the partition that is corrected; its cluster is this one"),
+        _n("closed_run_id", TEXT, "run of the closed rows, null where nothing was there"),
+        _c("run_id", TEXT, "run that would charge otherwise"),
+        _c("cause", TEXT, "what changed: bill_restated, late_metrics, owner_rule_changed, ...; several are joined by +"),
+        _c("leg", TEXT, "charged: closed rows and earlier adjustments, with the sign turned; restated: what is right now"),
+        *_MART_KEYS,
+        *_MART_FIGURES,
+    ),
+    ("original_date", "run_id", "leg", *(c.name for c in _MART_KEYS)),
+)
+
+TABLES = {
+    t.name: t
+    for t in (
+        LINE_ITEMS, SAMPLES, NODES, PODS, USAGE, CHARGEBACK, TEAM_MODEL, RECONCILIATION, FINDINGS, DAILY_MART, ADJUSTMENTS,
+    )
+}  # fmt: skip
 """Every table by name."""
 
-RESULTS = (CHARGEBACK, TEAM_MODEL, RECONCILIATION, FINDINGS)
-"""The tables that users read."""
+RESULTS = (CHARGEBACK, TEAM_MODEL, RECONCILIATION, FINDINGS, DAILY_MART)
+"""The tables that every run writes."""
+
+PUBLIC = (*RESULTS, ADJUSTMENTS)
+"""The tables that users read: those of every run, and those that are there once a month is closed."""

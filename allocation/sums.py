@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 KEYS = (
     "billing_period", "cost_metric", "currency", "team", "model", "cost_center", "bucket", "reason",
-    "namespace", "pod", "node", "gpu_uuid", "gpu_instance",
+    "namespace", "pod", "node", "gpu_uuid", "gpu_instance", "gpu_model", "basis",
 )  # fmt: skip
 COSTS = ("used_cost", "overhead_cost", "idle_cost", "cost")
 MEASURES = ("used_gib_seconds", "overhead_gib_seconds", "idle_gib_seconds")

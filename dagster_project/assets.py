@@ -1,6 +1,6 @@
 """The walk as assets, each named like its table. A body opens the day, calls one function of the walk and says what came out.
 
-The four result tables are one step, because they are published together or not at all.
+The result tables are one step, because they are published together or not at all.
 """
 
 from collections.abc import Iterator
@@ -104,6 +104,7 @@ def _results(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
         _spec("team_model", "outputs", "chargeback"),
         _spec("reconciliation", "outputs", "line_items", "chargeback"),
         _spec("findings", "outputs", "line_items", "samples", "usage", "chargeback"),
+        _spec("daily_mart", "outputs", "chargeback"),
     ]
 
     @dg.multi_asset(
@@ -114,7 +115,7 @@ def _results(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
         retry_policy=RETRY,
     )
     def charge_partition(context: dg.AssetExecutionContext, chargeback: ChargebackConfig) -> Iterator[dg.MaterializeResult[None]]:
-        """Money over usage, owners, sums and the proof; then all four tables at once."""
+        """Money over usage, owners, sums and the proof; then all tables at once."""
         with clear_errors(), chargeback.walk(watch=Lines(context.log.info).step) as walk:
             results = charge(fetched_day(walk, partition_of(context.partition_key)))
             publish(walk, results)

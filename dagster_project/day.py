@@ -116,7 +116,7 @@ def _refuse_other_samples(day: Day) -> None:
 
 
 def charge(day: Day) -> Results:
-    """The four result tables of the partition, from weights that were measured of the very same day."""
+    """The result tables of the partition, from weights that were measured of the very same day."""
     commit = day.walk.store.commit("usage", day.partition)
     if commit is None or commit.detail.get("measured_id") != day.measured_id:
         raise ChargebackError(

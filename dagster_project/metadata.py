@@ -12,7 +12,7 @@ from allocation.schemas import TABLES
 from pipelines.storage import Partition, TableStore
 
 PREVIEW_ROWS = 8
-_MONEY = {"line_items": "day_cost", "chargeback": "cost", "team_model": "cost", "reconciliation": "cost_in"}
+_MONEY = {"line_items": "day_cost", "chargeback": "cost", "team_model": "cost", "reconciliation": "cost_in", "daily_mart": "cost"}
 _SHOWN = {
     "line_items": "line_item_id resource_id charge_period_start node rule currency day_cost",
     "samples": "role node gpu_uuid gpu_instance namespace pod",
@@ -23,6 +23,7 @@ _SHOWN = {
     "team_model": "cost_metric currency team model bucket cost",
     "reconciliation": "line_item_id node currency cost_in cost_out difference state rule",
     "findings": "code severity subject evidence cost_at_risk currency",
+    "daily_mart": "booked_period cost_metric currency team model namespace gpu_model bucket cost gpu_hours",
 }
 
 

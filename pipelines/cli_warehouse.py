@@ -16,7 +16,7 @@ def ddl(
     dialect: Annotated[Dialect, typer.Option("--dialect", help="Which warehouse the statements are for.")],
     location: Annotated[str, typer.Option("--location", metavar="URL", help="The output of the configuration, as it reads it.")],
     table: Annotated[
-        list[str] | None, typer.Option("--table", help="Only this table; may be repeated. Default: the four results.")
+        list[str] | None, typer.Option("--table", help="Only this table; may be repeated. Default: all that are results.")
     ] = None,
     into: Annotated[str, typer.Option("--into", metavar="SCHEMA", help="Schema, database or dataset of the tables.")] = "",
     first: Annotated[

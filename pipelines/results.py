@@ -1,4 +1,4 @@
-"""The four result tables of one partition, and how they replace those of before.
+"""The result tables of one partition, and how they replace those of before.
 
 Here does not belong how they are computed (``stages``).
 """
@@ -19,13 +19,13 @@ from pipelines.steps import WRITTEN, Step
 from pipelines.storage import Partition
 from pipelines.walk import Walk
 
-RESULT_TABLES = ("chargeback", "team_model", "reconciliation", "findings")
+RESULT_TABLES = ("chargeback", "team_model", "reconciliation", "findings", "daily_mart")
 _STATE = ("cost_metric", "currency", "state", "rule")
 
 
 @dataclass(frozen=True)
 class Results:
-    """The four result tables of one partition.
+    """The result tables of one partition.
 
     ``rows``: those of ``chargeback``, without their run's id; ``sums``: what they add up to.
     """
@@ -37,6 +37,7 @@ class Results:
     team_model: pa.Table
     reconciliation: pa.Table
     findings: pa.Table
+    daily_mart: pa.Table
     deliveries: tuple[str, ...] = ()
 
     def batches(self) -> Iterator[pa.RecordBatch]:

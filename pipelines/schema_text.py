@@ -6,7 +6,7 @@ All words come from ``allocation.schemas``; nothing about a table is said here.
 from collections.abc import Sequence
 
 from allocation.errors import SettingsError, nearest
-from allocation.schemas import RESULTS, SCHEMA_VERSION, TABLES, Column, Table
+from allocation.schemas import PUBLIC, SCHEMA_VERSION, TABLES, Column, Table
 
 _HEADER = ("column", "type", "null", "unit", "meaning", "key")
 _PARTITION = "date, cluster"
@@ -37,7 +37,7 @@ def _values(table: Table) -> dict[str, object]:
         "schema_version": SCHEMA_VERSION,
         "rows": table.rows,
         "key": list(table.key),
-        "partition": _PARTITION.split(", ") if table in RESULTS else [],
+        "partition": _PARTITION.split(", ") if table in PUBLIC else [],
         "columns": [
             {"name": c.name, "type": str(c.type), "nullable": c.nullable, "unit": c.unit, "meaning": c.doc} for c in table.columns
         ],
@@ -48,7 +48,7 @@ def _markdown(table: Table) -> str:
     rows = [_row(column, table) for column in table.columns]
     widths = [max(map(len, cells)) for cells in zip(_HEADER, *rows, strict=True)]
     head = [f"## {table.name}", "", f"A row is {table.rows}."]
-    if table in RESULTS:
+    if table in PUBLIC:
         head[-1] += f" Partitioned by {_PARTITION}, whose values stand in the folders' names."
     return "\n".join([*head, "", _line(_HEADER, widths), _line(["-" * w for w in widths], widths), *_lines(rows, widths)])
 

@@ -15,6 +15,7 @@ from allocation import chargeback as chargeback_tables
 from allocation import findings as finding_rows
 from allocation.errors import ConservationError
 from allocation.findings import Code, Finding, Severity
+from allocation.marts import daily_mart
 from allocation.money import NO_MONEY
 from allocation.policy import FROM_LIST_PRICES
 from allocation.pricing import price
@@ -130,7 +131,8 @@ class Computing:
         noticed = [*charged.findings, *chargeback_tables.unowned(holders), *self._noticed(partition.cluster)]
         rows = finding_rows.to_table(price(noticed, holders), run_id)
         totals = chargeback_tables.team_model(holders, run_id)
-        return Results(partition, run_id, charged.rows, charged.sums, totals, reconciliation, rows, self.bill.discovered)
+        mart = daily_mart(holders, partition.day, (), run_id)
+        return Results(partition, run_id, charged.rows, charged.sums, totals, reconciliation, rows, mart, self.bill.discovered)
 
     def _noticed(self, cluster: str) -> Iterator[Finding]:
         """What stands out of a cluster's sources, or of the bill and the settings as a whole."""

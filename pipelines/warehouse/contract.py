@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from allocation.errors import SettingsError
-from allocation.schemas import RESULTS, SCHEMA_VERSION, Table
+from allocation.schemas import PUBLIC, SCHEMA_VERSION, Table
 
 
 class Promised(TypedDict):
@@ -28,7 +28,7 @@ class Contract(TypedDict):
     tables: dict[str, list[Promised]]
 
 
-def contract_of(tables: Sequence[Table] = RESULTS, version: str = SCHEMA_VERSION) -> Contract:
+def contract_of(tables: Sequence[Table] = PUBLIC, version: str = SCHEMA_VERSION) -> Contract:
     """What the tables promise now."""
     return {"schema_version": version, "tables": {table.name: [_promised(table, n) for n in table.names] for table in tables}}
 

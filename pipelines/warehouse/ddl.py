@@ -4,12 +4,12 @@ import re
 from collections.abc import Sequence
 
 from allocation.errors import SettingsError, nearest
-from allocation.schemas import RESULTS, USAGE, Table
+from allocation.schemas import PUBLIC, RESULTS, USAGE, Table
 from pipelines.warehouse import Dialect
 from pipelines.warehouse.dialects import WRITERS
 from pipelines.warehouse.words import Asked
 
-READABLE = {table.name: table for table in (*RESULTS, USAGE)}
+READABLE = {table.name: table for table in (*PUBLIC, USAGE)}
 """What warehouses may read; without a name asked for, ``RESULTS``. Only Dagster writes ``usage``."""
 _SCHEMES = {Dialect.ATHENA: ("s3://",), Dialect.BIGQUERY: ("gs://",), Dialect.SNOWFLAKE: ("s3://", "gs://", "azure://")}
 

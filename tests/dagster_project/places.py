@@ -62,7 +62,7 @@ class Place:
         return {str(f.relative_to(self.output)): hashlib.sha256(f.read_bytes()).hexdigest() for f in files}
 
 
-RESULTS = ("chargeback", "team_model", "reconciliation", "findings")
+RESULTS = ("chargeback", "team_model", "reconciliation", "findings", "daily_mart")
 
 
 def copied(source: Path, folder: Path) -> Place:

@@ -46,7 +46,7 @@ def test_run_in_json_holds_exact_money_per_currency(config: Path, capsys: pytest
     assert rows == in_scope
     assert len(rows) == 2
     assert {f["code"] for f in told["findings"]} >= {"mixed_currencies"}
-    assert set(told["tables"]) == {"chargeback", "team_model", "reconciliation", "findings"}
+    assert set(told["tables"]) == {"chargeback", "team_model", "reconciliation", "findings", "daily_mart"}
 
 
 def test_run_in_text_says_where_the_files_are(config: Path, capsys: pytest.CaptureFixture[str]) -> None:

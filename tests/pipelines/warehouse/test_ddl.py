@@ -10,14 +10,14 @@ import sqlglot
 from sqlglot import ErrorLevel, exp
 
 from allocation.errors import SettingsError
-from allocation.schemas import RESULTS, SCHEMA_VERSION, TABLES, Table
+from allocation.schemas import PUBLIC, RESULTS, SCHEMA_VERSION, TABLES, Table
 from pipelines import cli
 from pipelines.warehouse import Dialect
 from pipelines.warehouse.ddl import statements
 from pipelines.warehouse.words import Asked, by_backslash, by_both, by_doubling
 
 BUCKET = {Dialect.BIGQUERY: "gs://finops/charge'back"}
-READ = (*RESULTS, TABLES["usage"])
+READ = (*PUBLIC, TABLES["usage"])
 ARROW = ("string", "int32", "int64", "double", "date32[day]", "timestamp[us, tz=UTC]")
 TYPES = {
     Dialect.ATHENA: ("STRING", "INT", "BIGINT", "DOUBLE", "DATE", "TIMESTAMP"),
