@@ -2,6 +2,8 @@
 
 import itertools
 import shutil
+import time
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -77,6 +79,14 @@ def stored(store: TableStore, table: Table) -> pa.Table:
         clusters = pa.array([partition.cluster] * len(rows), pa.string())
         found.append(rows.add_column(0, "date", days).add_column(1, "cluster", clusters))
     return pa.concat_tables(found)
+
+
+def wait_for(true: Callable[[], bool], patience_s: float = 60) -> None:
+    """Returns once it holds."""
+    end = time.monotonic() + patience_s
+    while not true():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.01)
 
 
 def _batch(table: Table, start: int, rows: int) -> pa.RecordBatch:

@@ -1,10 +1,12 @@
 """Loads into tables of an Iceberg catalog in SQLite, with files on a disk and in S3, read back by PyIceberg and by DuckDB."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -14,10 +16,12 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from allocation.schemas import RESULTS, Table
+from allocation.errors import ChargebackError
+from allocation.schemas import CHARGEBACK, RESULTS, Table
 from pipelines import cli
 from pipelines.storage import Partition, TableStore
 from pipelines.warehouse.words import meaning
+from pipelines.warehouse_loads.asked import current_mark, rows_of
 from tests.pipelines.warehouse_loads.stores import (
     BILL,
     DAY,
@@ -30,27 +34,13 @@ from tests.pipelines.warehouse_loads.stores import (
     nanos,
     rows_by_key,
     stored,
+    wait_for,
 )
 from tests.servers import s3_server
 
 pytest.importorskip("pyiceberg", reason="the extra `iceberg` is not installed")
 
 BIG = 150_000
-HALFWAY = """
-import sys, time
-from pipelines import cli
-from pipelines.storage import TableStore
-read = TableStore.batches
-def batches(*asked):
-    for number, batch in enumerate(read(*asked)):
-        if number == 5:
-            print("half", flush=True)
-            sys.stdin.readline()
-        yield batch
-TableStore.batches = batches
-sys.exit(cli.main(sys.argv[1:]))
-"""
-"""The command, whose store stops giving rows half-way, until it is told to go on."""
 
 
 class Lake:
@@ -67,12 +57,25 @@ class Lake:
             monkeypatch.setenv(f"PYICEBERG_CATALOG__LAKE__{name}", value)
         monkeypatch.setattr(catalog, "_ENV_CONFIG", Config())  # PyIceberg reads the environment once a process
 
-    @property
-    def words(self) -> list[str]:
-        return ["load", "iceberg", str(self.config), "--catalog", "lake"]
-
     def load(self, *options: str) -> int:
-        return cli.main([*self.words, *options])
+        return cli.main(["load", "iceberg", str(self.config), "--catalog", "lake", *options])
+
+    def replace(self, partition: Partition, halfway: Callable[[], object]) -> None:
+        """Loads a partition of ``chargeback`` as the command does, with something that happens when half of it is read."""
+        from pipelines.warehouse_loads.iceberg import opened
+
+        mark = current_mark(self.store, CHARGEBACK, partition)
+        assert mark is not None
+
+        def rows() -> Iterator[pa.RecordBatch]:
+            read = rows_of(self.store, CHARGEBACK, partition, mark)
+            yield next(read)
+            halfway()
+            yield from read
+
+        tables = opened("lake", "gpu_chargeback")
+        tables.prepare(CHARGEBACK)
+        tables.replace(CHARGEBACK, partition, mark, rows())
 
     def told(self, capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]:
         capsys.readouterr()
@@ -205,11 +208,20 @@ def test_a_load_that_is_killed_leaves_what_was_there_and_the_next_completes(lake
     fill(lake.store, 100, first=5)
     assert lake.load() == 0
     fill(lake.store, BIG)
-    with begun(lake) as process:
+    there = data_files(lake)
+    command = [sys.executable, "-m", "pipelines.cli", "load", "iceberg", str(lake.config), "--catalog", "lake"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        wait_for(lambda: process.poll() is not None or any(file.stat().st_size for file in data_files(lake) - there))
+        assert process.poll() is None, "it was done before it could be killed"
         process.send_signal(signal.SIGKILL)
+    assert data_files(lake) - there, "what no snapshot names may stay"
     assert lake.sums() == (nanos(5, 100), 100)
     assert lake.load() == 0
     assert lake.sums() == (nanos(0, BIG), BIG)
+
+
+def data_files(lake: Lake) -> set[Path]:
+    return set((lake.folder / "lake").rglob("*.parquet"))
 
 
 def test_an_s3_that_goes_away_half_way_changes_nothing_in_the_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,18 +231,18 @@ def test_an_s3_that_goes_away_half_way_changes_nothing_in_the_catalog(tmp_path: 
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    with s3_server() as url:
+    with ExitStack() as running:
+        url = running.enter_context(s3_server())
         boto3.client("s3", endpoint_url=url).create_bucket(Bucket="lake")
         place = {"S3__ENDPOINT": url, "S3__REGION": "us-east-1", "S3__CONNECT_TIMEOUT": "1", "S3__REQUEST_TIMEOUT": "1"}
         lake = Lake(tmp_path, monkeypatch, "s3://lake/tables", **place)
         fill(lake.store, 100, first=5)
-        assert lake.load() == 0
+        assert lake.load("--table", "chargeback") == 0
         before = lake.table().metadata_location
-        fill(lake.store, BIG)
-        process = begun(lake)
-    said, _ = process.communicate("go on\n", timeout=300)
-    assert process.returncode == 1, said
-    assert before in catalog_rows(lake)
+        fill(lake.store, 50_000)
+        with pytest.raises(ChargebackError, match=re.escape(f"Iceberg table gpu_chargeback.chargeback, {PROD}: ")):
+            lake.replace(PROD, running.close)
+    assert catalog_rows(lake) == [before]
 
 
 def catalog_rows(lake: Lake) -> list[str]:
@@ -241,38 +253,34 @@ def catalog_rows(lake: Lake) -> list[str]:
         return [place for (place,) in database.execute("SELECT metadata_location FROM iceberg_tables")]
 
 
-def begun(lake: Lake) -> "subprocess.Popen[str]":
-    """A load in a process of its own that has put away some rows of a partition and waits."""
-    command = [sys.executable, "-c", HALFWAY, *lake.words]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "half\n"
-    return process
-
-
 def test_of_two_loads_of_one_new_partition_one_is_refused(lake: Lake) -> None:
     """Both began when the partition was not there; both together would double its rows."""
-    fill(lake.store, BIG)
-    assert lake.load("--table", "findings") == 1  # nothing stored of it
     fill(lake.store, 1, partition=Partition(DAY, "dev"))
-    assert lake.load("--from", "2026-10-01", "--table", "chargeback") == 0
-    fill(lake.store, BIG, partition=Partition(date(2026, 10, 2), "prod"))
-    process = begun(lake)
     assert lake.load() == 0
-    said, _ = process.communicate("go on\n", timeout=300)
-    assert process.returncode == 1, said
-    assert lake.sums() == (2 * nanos(0, BIG), 2 * BIG + 1)
+    fill(lake.store, 40_000)
+    with pytest.raises(ChargebackError, match="somebody else changed this partition meanwhile"):
+        lake.replace(PROD, lake.load)
+    assert lake.sums() == (nanos(0, 40_000), 40_001)
+    assert len(data_files(lake)) == 2, "the file of the refused load is gone"
+
+
+def test_of_two_loads_of_one_restated_partition_one_is_refused(lake: Lake) -> None:
+    fill(lake.store, 5)
+    assert lake.load() == 0
+    fill(lake.store, 40_000)
+    with pytest.raises(ChargebackError, match="somebody else changed this partition meanwhile"):
+        lake.replace(PROD, lake.load)
+    assert lake.sums() == (nanos(0, 40_000), 40_000)
 
 
 def test_two_loads_of_different_partitions_both_land(lake: Lake) -> None:
-    fill(lake.store, BIG)
-    fill(lake.store, 5, partition=Partition(date(2026, 10, 2), "prod"))
-    assert lake.load("--from", "2026-10-02") == 0
-    fill(lake.store, 9, partition=Partition(date(2026, 10, 2), "prod"))
-    process = begun(lake)
-    assert lake.load("--from", "2026-10-02") == 0
-    process.communicate("go on\n", timeout=300)
-    assert lake.sums() == (nanos(0, BIG) + nanos(0, 9), BIG + 9)
+    second = Partition(date(2026, 10, 2), "prod")
+    fill(lake.store, 5, partition=second)
+    assert lake.load() == 0
+    fill(lake.store, 9, partition=second)
+    fill(lake.store, 40_000)
+    lake.replace(PROD, lambda: lake.load("--from", "2026-10-02"))
+    assert lake.sums() == (nanos(0, 40_000) + nanos(0, 9), 40_009)
 
 
 def test_what_somebody_else_changed_is_loaded_again(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,8 +4,7 @@ import json
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -14,10 +13,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from allocation.errors import ChargebackError
 from allocation.schemas import CHARGEBACK, FINDINGS, MONEY, RECONCILIATION, RESULTS, TEAM_MODEL, Table
 from pipelines import cli
 from pipelines.storage import Partition, TableStore
 from pipelines.warehouse.words import meaning
+from pipelines.warehouse_loads.asked import current_mark, rows_of
 from tests.pipelines.warehouse_loads.stores import (
     BILL,
     DAY,
@@ -30,6 +31,7 @@ from tests.pipelines.warehouse_loads.stores import (
     nanos,
     rows_by_key,
     stored,
+    wait_for,
 )
 from tests.postgres_server import Database
 
@@ -260,13 +262,6 @@ def copied(database: Database) -> int:
     return sum(rows for (rows,) in database.rows("SELECT tuples_processed FROM pg_stat_progress_copy"))
 
 
-def wait_for(true: Callable[[], bool], patience_s: float = 60) -> None:
-    end = time.monotonic() + patience_s
-    while not true():
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.01)
-
-
 def test_a_load_that_is_killed_leaves_what_was_there_and_the_next_completes(
     store: TableStore, config: Path, database: Database
 ) -> None:
@@ -307,24 +302,25 @@ def test_a_second_load_waits_for_the_first(store: TableStore, config: Path, data
     assert database.rows(SUM) == [(nanos(0, BIG), BIG)]
 
 
-def test_a_day_that_is_written_meanwhile_is_not_loaded_in_half(
-    store: TableStore, config: Path, database: Database, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The store's own writer runs while its batches are read."""
+def test_a_day_that_is_written_meanwhile_is_not_loaded_in_half(store: TableStore, database: Database) -> None:
     fill(store, 40_000)
-    read = TableStore.batches
+    mark = current_mark(store, CHARGEBACK, PROD)
+    assert mark is not None
 
-    def written_meanwhile(self: TableStore, table: str, partition: Partition) -> Iterator[pa.RecordBatch]:
-        for number, batch in enumerate(read(self, table, partition)):
-            if number == 1:
-                fill(store, 7, first=9)
-            yield batch
+    def written_meanwhile() -> Iterator[pa.RecordBatch]:
+        rows = rows_of(store, CHARGEBACK, PROD, mark)
+        yield next(rows)
+        fill(store, 7, first=9)
+        yield from rows
 
-    monkeypatch.setattr(TableStore, "batches", written_meanwhile)
-    assert load(config) == 1
-    assert "was written while it was being loaded" in capsys.readouterr().err
+    from pipelines.warehouse_loads.postgres import connected
+
+    with connected(None, "gpu_chargeback", print) as warehouse:
+        warehouse.prepare(CHARGEBACK)
+        with pytest.raises(ChargebackError, match="was written while it was being loaded"):
+            warehouse.replace(CHARGEBACK, PROD, mark, written_meanwhile())
+        assert warehouse.marks(CHARGEBACK) == {}
     assert database.rows(SUM) == [(None, 0)]
-    monkeypatch.undo()
 
 
 def test_a_service_names_the_database(
