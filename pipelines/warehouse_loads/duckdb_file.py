@@ -21,6 +21,8 @@ except ImportError as error:
     raise MissingExtraError("duckdb", "duckdb") from error
 
 MARKS = "gpu_chargeback_loads"
+_MEMORY = "512MiB"
+"""What DuckDB keeps of the file; without it, most of the machine."""
 _MARKS_TABLE = f"""
 CREATE TABLE IF NOT EXISTS {MARKS} (
   table_name VARCHAR NOT NULL, date DATE NOT NULL, cluster VARCHAR NOT NULL, mark VARCHAR NOT NULL, rows BIGINT NOT NULL,
@@ -33,7 +35,7 @@ CREATE TABLE IF NOT EXISTS {MARKS} (
 def opened(path: Path) -> Iterator["DuckDBFile"]:
     """The file, which no other process may have open meanwhile."""
     try:
-        connection = duckdb.connect(str(path))
+        connection = duckdb.connect(str(path), config={"memory_limit": _MEMORY})
     except duckdb.Error as error:
         raise ChargebackError(
             f"--to {path}: cannot be opened: {_said(error)}. Name a DuckDB file that no other process has open"
