@@ -11,23 +11,21 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from allocation.errors import ChargebackError, SettingsError, nearest
-from pipelines import cli_close, cli_export, cli_warehouse, clock
+from pipelines import cli_close, cli_export, cli_load, cli_warehouse, clock
 from pipelines.commands import CHECK_FAILED, EARLIEST_DAY, LATEST_DAY, ConfigPath, Format, OutputFormat, day_of, load, window
-
-if TYPE_CHECKING:
-    pass
 
 app = typer.Typer(
     name="gpu-chargeback", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich",
     help="Splits the real bill of GPU nodes by memory-seconds, exactly, per team and per model.",
 )  # fmt: skip
 app.add_typer(cli_export.app)
+app.add_typer(cli_load.app)
 errors = Console(stderr=True)
 output = Console()
 

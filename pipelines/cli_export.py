@@ -6,8 +6,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from allocation.errors import SettingsError
-
 app = typer.Typer(name="export", no_args_is_help=True, help="Write stored figures in a format of others.")
 
 
@@ -33,7 +31,7 @@ def focus(
     ] = None,
 ) -> None:
     """Write who had what of which charge as FOCUS: computed days, from the store."""
-    from pipelines.commands import load, window  # noqa: PLC0415
+    from pipelines.commands import load, month_of, window  # noqa: PLC0415
     from pipelines.focus_export.ready import ask  # noqa: PLC0415
     from pipelines.focus_export.versions import schema_of  # noqa: PLC0415
     from pipelines.focus_export.writing import export, writer_of  # noqa: PLC0415
@@ -44,19 +42,9 @@ def focus(
     writer_of(to)
     schema_of(version)
     if month is not None:
-        first, until = _month(month, first, until)
+        first, until = month_of(month, first, until)
     settings = load(config)
     days = window(settings, first, until)
     written = export(ask(settings, open_store(settings), days, cost_metric, accept or []), to, version)
     said = f"wrote {written.path}: {written.rows} charges in FOCUS {version}, {written.cost_metric} cost, {days[0]} to {days[-1]}"
     Console().print(said, highlight=False, markup=False, soft_wrap=True)
-
-
-def _month(text: str, first: str | None, until: str | None) -> tuple[str, str]:
-    """The first day of a month and that of the next."""
-    from pipelines.months import Month  # noqa: PLC0415
-
-    if first is not None or until is not None:
-        raise SettingsError("--month names all days itself; leave out --from and --until, or --month")
-    month = Month.parse(text)
-    return str(month.first), str(month.next.first)

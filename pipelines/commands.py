@@ -74,3 +74,13 @@ def window(settings: "Settings", first: str | None, until: str | None) -> list[d
             f"--from {days[0]} is before start: {settings.start} of the configuration; there is nothing to compute"
         )
     return days
+
+
+def month_of(text: str, first: str | None, until: str | None) -> tuple[str, str]:
+    """The first day of a month and that of the next."""
+    from pipelines.months import Month  # noqa: PLC0415
+
+    if first is not None or until is not None:
+        raise SettingsError("--month names all days itself; leave out --from and --until, or --month")
+    month = Month.parse(text)
+    return str(month.first), str(month.next.first)

@@ -146,11 +146,15 @@ class TableStore:
         return [f"{table}/{partition.path}/{name}" for name in sorted(commit.files) if name.startswith("part-")] if commit else []
 
     def batches(self, table: str, partition: Partition, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """A partition's rows with few of them in memory; all columns or some."""
+        """A partition's rows with few of them in memory; all columns or some.
+
+        Each row group is asked for by itself: of all that one call asks for, Arrow keeps what it has read.
+        """
         wanted = None if columns is None else list(columns)
         for place in self.part_files(table, partition):
             with self._opened(place) as file:
-                yield from file.iter_batches(batch_size=_ROW_GROUP, columns=wanted)
+                for group in range(file.num_row_groups):
+                    yield from file.iter_batches(batch_size=_ROW_GROUP, row_groups=[group], columns=wanted)
 
     def read_beside(self, table: str, partition: Partition, name: str) -> pa.Table | None:
         """A table that was committed beside a partition's rows, or None."""

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Installs what tests start themselves and what is no Python package: Prometheus, VictoriaMetrics and the Java of Spark, from the
-# Debian packages prometheus, victoria-metrics and default-jre-headless, and Azurite, by npm into the folder .servers of this
-# checkout. Where one cannot be installed, the tests that need it are skipped and say why.
+# Installs what tests start themselves and what is no Python package: Prometheus, VictoriaMetrics, the Java of Spark and PostgreSQL,
+# from the Debian packages prometheus, victoria-metrics, default-jre-headless and postgresql, and Azurite, by npm into the folder
+# .servers of this checkout. Where one cannot be installed, the tests that need it are skipped and say why.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -42,6 +42,10 @@ fi
 
 if ! command -v java >/dev/null; then
     debian_packages Spark default-jre-headless || true # 17 in Debian 12, 21 in Debian 13; Spark runs on both
+fi
+
+if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
+    debian_packages PostgreSQL postgresql || true # tests start servers of their own; the package's may run or not
 fi
 
 if ! grep -qs "\"version\": \"$azurite\"" .servers/node_modules/azurite/package.json; then

@@ -8,8 +8,9 @@ from hypothesis import settings
 
 from tests.fake_bigquery import bigquery, bigquery_host
 from tests.object_stores import azure_blobs, azurite, gcs, gcs_server
+from tests.postgres_server import database, postgres_server
 
-__all__ = ["azure_blobs", "azurite", "bigquery", "bigquery_host", "gcs", "gcs_server"]
+__all__ = ["azure_blobs", "azurite", "bigquery", "bigquery_host", "database", "gcs", "gcs_server", "postgres_server"]
 
 settings.register_profile("dev", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)

@@ -15,6 +15,15 @@ _NAMES = {
     pa.date32(): dict.fromkeys(Dialect, "DATE"),
     TIME: {_A: "TIMESTAMP", _B: "TIMESTAMP", _D: "TIMESTAMPTZ", _SN: "TIMESTAMP_LTZ", _SP: "TIMESTAMP"},
 }
+_POSTGRES = {
+    TEXT: "text",
+    pa.bool_(): "boolean",
+    pa.int32(): "integer",
+    pa.int64(): "bigint",
+    pa.float64(): "double precision",
+    pa.date32(): "date",
+    TIME: "timestamp with time zone",
+}
 _NUMERIC_WHOLE, _NUMERIC_SCALE = 29, 9
 """BigQuery's NUMERIC: digits before and after the point."""
 
@@ -27,3 +36,8 @@ def type_name(dialect: Dialect, kind: pa.DataType) -> str:
         fits = kind.scale <= _NUMERIC_SCALE and kind.precision - kind.scale <= _NUMERIC_WHOLE
         return "NUMERIC" if fits else "BIGNUMERIC"
     return f"{'NUMBER' if dialect is Dialect.SNOWFLAKE else 'DECIMAL'}({kind.precision}, {kind.scale})"
+
+
+def postgres_type(kind: pa.DataType) -> str:
+    """PostgreSQL's name of the type, as it says itself what a column has; tables are loaded there, never read in place."""
+    return f"numeric({kind.precision},{kind.scale})" if pa.types.is_decimal128(kind) else _POSTGRES[kind]
