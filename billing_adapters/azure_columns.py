@@ -16,7 +16,7 @@ CURRENCY, PRICING_CURRENCY = "BillingCurrency", "PricingCurrency"
 QUANTITY, UNIT = "Quantity", "UnitOfMeasure"
 EFFECTIVE_PRICE, LIST_PRICE, LIST_COST = "EffectivePrice", "PayGPrice", "PaygCostInBillingCurrency"
 RESOURCE, INFO = "ResourceId", "AdditionalInfo"
-SUBSCRIPTION, ACCOUNT = "SubscriptionId", "BillingAccountId"
+SUBSCRIPTION, ACCOUNT, INVOICE = "SubscriptionId", "BillingAccountId", "InvoiceId"
 CATEGORY, METER, METER_ID, SERVICE = "MeterCategory", "MeterName", "MeterId", "ConsumedService"
 CHARGE, PRICING = "ChargeType", "PricingModel"
 RESERVATION, BENEFIT = "ReservationId", "BenefitId"
@@ -25,9 +25,9 @@ REGION, LOCATION = "ResourceLocation", "Location"
 _MANDATORY = (COST, DATE, CATEGORY, RESOURCE, INFO)
 WANTED = (
     *_MANDATORY, PERIOD_START, PERIOD_END, CURRENCY, PRICING_CURRENCY, QUANTITY, UNIT, EFFECTIVE_PRICE, LIST_PRICE, LIST_COST,
-    SUBSCRIPTION, ACCOUNT, METER, METER_ID, SERVICE, CHARGE, PRICING, RESERVATION, BENEFIT, REGION, LOCATION,
+    SUBSCRIPTION, ACCOUNT, INVOICE, METER, METER_ID, SERVICE, CHARGE, PRICING, RESERVATION, BENEFIT, REGION, LOCATION,
 )  # fmt: skip
-HASHED = tuple(sorted(WANTED))
+HASHED = tuple(sorted({*WANTED} - {INVOICE}))
 """The columns whose content makes the id of a line: Azure gives none."""
 
 _SAME = {

@@ -17,6 +17,7 @@ from billing_adapters.azure_columns import (
     CHARGE,
     CURRENCY,
     HASHED,
+    INVOICE,
     LOCATION,
     METER,
     PRICING,
@@ -43,7 +44,7 @@ from billing_adapters.row_batches import RowBatch
 from billing_adapters.row_ids import content_hashes
 
 _STATES_MACHINE = "states_machine"
-_ACCOUNTING = (ACCOUNT, SUBSCRIPTION, CURRENCY)
+_ACCOUNTING = (ACCOUNT, SUBSCRIPTION, CURRENCY, INVOICE)
 _PLACING = (REGION, LOCATION, METER)
 _RULING = (CHARGE, CATEGORY, SERVICE, UNIT, PRICING)
 _WHETHER = (RESOURCE, RESERVATION, BENEFIT)
@@ -122,7 +123,12 @@ def _accounts(few: RowBatch, options: BillOptions) -> dict[str, pa.Array]:
     if account.null_count:
         index = pc.index(pc.is_null(account), True).as_py()
         raise few.error(index, f"{ACCOUNT} and {SUBSCRIPTION} are empty", "Correct the export.")
-    return {"billing_account": account, "sub_account": subscription, "currency": _currencies(few, options.currency)}
+    return {
+        "billing_account": account,
+        "sub_account": subscription,
+        "invoice_id": few.text(INVOICE),
+        "currency": _currencies(few, options.currency),
+    }
 
 
 def _currencies(few: RowBatch, expected: str | None) -> pa.Array:

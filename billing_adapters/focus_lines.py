@@ -64,6 +64,7 @@ _FEW_VALUES = (
     "BillingCurrency",
     "CapacityReservationId",
     "ChargeClass",
+    "InvoiceId",
     "PricingCategory",
     "RegionId",
     "SkuId",
@@ -132,6 +133,7 @@ def _repeated(batch: RowBatch, currency: str | None) -> dict[str, pa.Array]:
     columns = {
         "billing_account": batch.required("BillingAccountId"),
         "sub_account": batch.text("SubAccountId"),
+        "invoice_id": batch.text("InvoiceId"),
         "currency": currencies(batch, "BillingCurrency", currency),
         "charge_category": category,
         "provider": _providers(batch),

@@ -11,7 +11,7 @@ from billing_adapters.base import DateOrder
 from billing_adapters.currencies import ensure_currency
 from billing_adapters.files import holds_secret
 from pipelines.scope_settings import ScopeRuleEntry
-from pipelines.values import Bytes, Instant
+from pipelines.values import Bytes, DurationMs, Instant
 
 CostMetric = Literal["billed", "effective", "contracted", "list"]
 AWS_REPORTS = ("aws-cur", "aws-cur2")
@@ -58,6 +58,7 @@ class BillingEntry(_Section):
     cost: CostMetric | list[CostMetric] = "billed"
     name: str | None = None
     currency: Annotated[str, AfterValidator(ensure_currency)] | None = None
+    final_after: DurationMs | None = None
     endpoint_url: str | None = None
     region: str | None = None
     include: list[ScopeRuleEntry] = []

@@ -241,6 +241,16 @@ class TableStore:
                 raise _damaged(f"{self.location}/{path}") from error
         return lines, self.read_file(f"line_items/_ordinals/{key}.parquet")
 
+    def has_bill(self, key: str) -> bool:
+        """Whether the lines of a delivery are kept."""
+        with self._place.reaching():
+            return self._place.there(f"line_items/{key}.parquet")
+
+    def bill_batches(self, key: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Some columns of all kept lines of a delivery, with few of them in memory."""
+        with self._opened(f"line_items/{key}.parquet") as file:
+            yield from file.iter_batches(columns=list(columns))
+
     def check_writable(self) -> None:
         """Proves that the location can be written; raises what a run would raise."""
         path = f".write-check-{os.getpid()}"

@@ -7,7 +7,11 @@ import pyarrow as pa
 from pipelines.table_digest import table_digest
 
 BILL = "bill"
-_LINE = ["line_item_id", "cost_metric", "currency", "line_cost", "cost_in", "rule"]
+_LINE = [
+    "resource_id", "service", "charge_period_start", "charge_period_end", "cost_metric", "currency", "line_cost",
+    "cost_in", "rule",
+]  # fmt: skip
+"""What a line says; its id may change with the delivery."""
 CAUSES = {
     BILL: "bill_restated",
     "samples": "late_metrics",
@@ -27,7 +31,7 @@ OTHER = "other"
 
 def bill_mark(reconciliation: pa.Table) -> str:
     """A mark of the day's lines as they touch the partition."""
-    order = [("line_item_id", "ascending"), ("cost_metric", "ascending"), ("rule", "ascending"), ("cost_in", "ascending")]
+    order = [(name, "ascending") for name in _LINE]
     lines = reconciliation.select(_LINE).sort_by(order)
     return table_digest(lines.cast(pa.schema([(name, pa.string()) for name in _LINE])))[:16]
 

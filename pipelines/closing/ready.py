@@ -11,7 +11,7 @@ from allocation.errors import SettingsError, nearest
 from allocation.findings import Code
 from allocation.money import NO_MONEY
 from allocation.schemas import BILL_CLUSTER
-from pipelines.bill_finality import Finality, delivered_totals, finality
+from pipelines.bill_finality import Delivered, Finality, delivered, finality
 from pipelines.bills import discover
 from pipelines.cards import cards_of
 from pipelines.months import Month
@@ -53,11 +53,12 @@ def readiness(
     for code in accepted:
         if code not in set(Code):
             raise SettingsError(f"--accept {code!r} is no code of a finding; {nearest(code, [*Code])}")
-    tables, bills = recorded(store, month), tuple(finality(settings, store, month, now))
+    tables, told = recorded(store, month), delivered(settings, store, month)
+    bills = tuple(finality(settings, told, month, now))
     found = [
         *_not_over(month, now),
         *_missing(settings, store, month),
-        *_differing(settings, store, month, tables),
+        *_differing(settings, told, tables),
         *([] if accept_open else _not_final(bills)),
         *_errors(settings, store, month, accepted),
     ]
@@ -89,14 +90,15 @@ def _missing(settings: Settings, store: TableStore, month: Month) -> Iterator[Ob
             yield Obstacle(MISSING, f"{partition.day} of cluster {partition.cluster!r} {what}", *place)
 
 
-def _differing(settings: Settings, store: TableStore, month: Month, tables: Recorded) -> Iterator[Obstacle]:
+def _differing(settings: Settings, told: Delivered, tables: Recorded) -> Iterator[Obstacle]:
     """Days on which the bills' lines add up to something else than what the tables hold of them."""
     cards = {bill.delivery.files[0] for bill in cards_of(discover(settings))}
     held = tables.lines.filter(pc.invert(pc.is_in(tables.lines["source_file"], value_set=pa.array(sorted(cards), pa.string()))))
-    told = delivered_totals(settings, store, month).select(["date", "cost_metric", "currency", "cost", "lines"])
     turned = by_day(held)
-    turned = turned.set_column(3, "cost", pc.negate(turned["cost"])).set_column(4, "lines", pc.negate(turned["lines"]))
-    gap = by_day(pa.concat_tables([by_day(told), turned.cast(by_day(told).schema)]))
+    for number, name in enumerate(turned.column_names):
+        if name in ("cost", "lines"):
+            turned = turned.set_column(number, name, pc.negate(turned[name]).cast(turned[name].type))
+    gap = by_day(pa.concat_tables([told.by_day, turned]))
     open_ones = gap.filter(pc.or_(pc.not_equal(gap["cost"], NO_MONEY), pc.not_equal(gap["lines"], 0)))
     for row in open_ones.sort_by([("date", "ascending"), ("cost_metric", "ascending"), ("currency", "ascending")]).to_pylist():
         day = row["date"]
