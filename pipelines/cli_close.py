@@ -159,14 +159,15 @@ def diff(
 ) -> None:
     """Compare two versions of a partition by owner, and say what changed between them."""
     from pipelines.closing.compare import compare, two_of  # noqa: PLC0415
+    from pipelines.plain import plain_rows  # noqa: PLC0415
     from pipelines.versions import versions_of  # noqa: PLC0415
     from pipelines.walk import open_store  # noqa: PLC0415
 
     versions = versions_of(open_store(load(config)), _partition(day, cluster))
     found = compare(*two_of(versions, older, newer))
     if form is Format.JSON:
-        rows = [{k: v if v is None else str(v) for k, v in row.items()} for row in found.rows.to_pylist()]
-        _print_json({"from": found.older.run_id, "to": found.newer.run_id, "cause": found.cause, "rows": rows})
+        told = {"from": found.older.run_id, "to": found.newer.run_id, "cause": found.cause}
+        _print_json({**told, "rows": plain_rows(found.rows)})
         return
     _say(f"{day} of cluster {cluster}, runs {found.older.run_id} and {found.newer.run_id}: {found.cause}")
     Console().print(_differences(found.rows))

@@ -11,6 +11,7 @@ from pipelines.closing.booking import book
 from pipelines.closing.books import open_books
 from pipelines.closing.causes import BILL, REOPENED, bill_mark
 from pipelines.inputs import inputs_of
+from pipelines.plain import plain_rows
 from pipelines.results import RESULT_TABLES, Results
 from pipelines.steps import WRITTEN, Step
 from pipelines.walk import Walk
@@ -45,8 +46,7 @@ def _write(walk: Walk, results: Results, inputs: dict[str, str]) -> None:
 
 
 def _record(walk: Walk, results: Results, kind: str, inputs: dict[str, str]) -> None:
-    reconciled = [{k: v if v is None else str(v) for k, v in row.items()} for row in results.reconciled.to_pylist()]
-    told = {"inputs": inputs, "reconciled": reconciled, "rows": results.rows.rows}
+    told = {"inputs": inputs, "reconciled": plain_rows(results.reconciled), "rows": results.rows.rows}
     versions.record(walk.store, results.partition, results.run_id, kind, results.daily_mart, told)
 
 

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from allocation.ledger import net
+from pipelines.plain import plain_row, plain_rows
 from pipelines.results import RESULT_TABLES, Booked, Outcome, RunSummary
 from pipelines.storage import Partition, TableStore
 
@@ -96,14 +97,9 @@ def as_document(found: RunSummary, store: TableStore) -> dict[str, object]:
     return {
         "tables": {name: store.place(name) for name in RESULT_TABLES},
         "partitions": [_partition(r) for r in found.partitions],
-        "team_model": [
-            {k: None if v != v else str(v) if v is not None else None for k, v in row.items()}
-            for row in _totals(found).to_dict("records")
-        ],
-        "reconciliation": [
-            {k: str(v) if v is not None else None for k, v in row.items()} for row in _reconciled(found).to_pylist()
-        ],
-        "findings": [_finding(f) for r in found.partitions for f in r.findings.to_pylist()],
+        "team_model": [plain_row(row) for row in _totals(found).to_dict("records")],
+        "reconciliation": plain_rows(_reconciled(found)),
+        "findings": [row for r in found.partitions for row in plain_rows(r.findings)],
     }
 
 
@@ -132,9 +128,5 @@ def booked_text(partition: Partition, booked: Booked) -> str:
 
 
 def _booked(booked: Booked) -> dict[str, object]:
-    sums = [{k: str(v) for k, v in row.items()} for row in net(booked.legs).to_pylist()]
-    return {"date": booked.day.isoformat(), "cause": booked.cause, "legs": len(booked.legs), "net": sums, "stays": booked.stays}
-
-
-def _finding(row: dict[str, object]) -> dict[str, object]:
-    return {k: v if v is None or isinstance(v, int | str) else str(v) for k, v in row.items()}
+    told = {"date": booked.day.isoformat(), "cause": booked.cause, "legs": len(booked.legs), "stays": booked.stays}
+    return {**told, "net": plain_rows(net(booked.legs))}

@@ -99,6 +99,7 @@ def _taken_out(rows: pa.Table) -> pa.Table:
 def _batches(store: TableStore, partition: Partition, period: date) -> Iterator[pa.Table]:
     for batch in store.batches(RECONCILIATION.name, partition, _COLUMNS):
         rows = pa.Table.from_batches([batch])
+        rows = rows.cast(pa.schema([field.with_nullable(True).remove_metadata() for field in rows.schema]))
         rows = rows.filter(pc.equal(rows["billing_period"], pa.scalar(period)))
         rows = rows.append_column("date", rows["charge_period_start"].cast(pa.date32()))
         yield rows.rename_columns(["cost" if name == "line_cost" else name for name in rows.column_names])

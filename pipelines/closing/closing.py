@@ -4,14 +4,13 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
-import pyarrow as pa
-
 from allocation.errors import ChargebackError
 from pipelines.alone import alone
 from pipelines.closing.books import CLOSE, FOLDER, REOPEN, Entry, add_entry, last_entry
 from pipelines.closing.manifest import hashed, manifest
 from pipelines.closing.ready import Obstacle, readiness
 from pipelines.months import Month
+from pipelines.plain import plain_rows
 from pipelines.settings import Settings
 from pipelines.storage import COMMIT, TableStore
 from pipelines.tie import ties
@@ -49,7 +48,7 @@ def close(
         if ready.obstacles:
             return Closed(month, obstacles=ready.obstacles)
         content = manifest(store, month, now, by)
-        content |= {"tie": _plain(ties(ready.recorded)), "bills": [asdict(bill) for bill in ready.bills]}
+        content |= {"tie": plain_rows(ties(ready.recorded)), "bills": [asdict(bill) for bill in ready.bills]}
         content |= {"accepted": sorted(accepted), "accept_open": accept_open}
         _ensure_unchanged(store, content)
         return Closed(month, add_entry(store, month, CLOSE, content), content)
@@ -62,12 +61,6 @@ def _ensure_open(last: Entry | None) -> None:
             f"{last.month} is closed already, by {told['by']} at {told['at']}; what changes it is booked as adjustments. To open "
             f"it again: `gpu-chargeback reopen CONFIG {last.month} --reason TEXT`"
         )
-
-
-def _plain(table: pa.Table) -> list[dict[str, object]]:
-    """Rows as JSON knows them, money as text."""
-    rows = table.to_pylist()
-    return [{name: value if isinstance(value, str | int) else f"{value:f}" for name, value in row.items()} for row in rows]
 
 
 def _ensure_unchanged(store: TableStore, content: dict[str, object]) -> None:
