@@ -166,10 +166,10 @@ def _figures(of_usage: pa.Table, split: Divided) -> dict[str, pa.Array]:
 
 
 def frames_in(usage: pa.Table, periods: pd.DataFrame | None = None) -> pd.DataFrame:
-    """The frames of ``usage`` in order: machine and period, ``side``, first row and one past the last, and from ``periods``
-    (see ``charge``) how long it should have been there and its GPUs.
+    """The frames of ``usage`` in order: machine and period, ``side``, ``first`` row and one past the ``last``.
 
-    ``side`` tells the GPUs' rows from the host's where lines are told apart by their part (``for_part``).
+    With them goes what ``periods`` tells (see ``charge``). ``side`` tells the GPUs' rows from the host's where lines are told
+    apart by their part (``for_part``).
     """
     start, end = milliseconds(usage["period_start"]), milliseconds(usage["period_end"])
     side = pc.fill_null(pc.index_in(usage["for_part"], _SIDES), _BOTH_SIDES).to_numpy().astype(np.int64)

@@ -52,8 +52,9 @@ def _nothing() -> Int64:
 class Shares:
     """The weight of each model of each holder that is split, in order of holder and of the model's name.
 
-    ``high`` and ``low`` are wide numbers above 0. ``model`` is empty where the counter names none. ``tokens``: what its counters of
-    tokens grew, -1 where none are read. ``unnamed``: holders that are not split, as no model of theirs is named, and their tokens.
+    ``high`` and ``low`` are wide numbers above 0. ``model`` is empty where the counter names none. ``tokens``: what its counters
+    of tokens grew, -1 where none are read. ``unnamed``: holders that are not split, as no model of theirs is named, and their
+    tokens.
     """
 
     holder: Int64
@@ -201,7 +202,7 @@ def _lost(periods: pd.DataFrame, served: Served, weights: pd.DataFrame) -> tuple
 
 @dataclass(frozen=True)
 class Divided:
-    """Rows after the split: the row each comes from, its share (-1: not split), its columns, and its part of the row's measures."""
+    """Rows after the split: the row each comes from, its share (-1: not split), its columns, and its part of what it measures."""
 
     row: Int64
     share: Int64

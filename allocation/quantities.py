@@ -130,13 +130,19 @@ def _gpu_time(usage: pa.Table, frame: Int64, frames: pd.DataFrame) -> Int64:
         offsets = np.append(np.searchsorted(of_device, of_gpu), len(of_device))
         whole = _divided(whole, offsets, weight[0][of_device], weight[1][of_device])
     if len(usage) == len(of_device):
-        return whole
+        alone: Int64 = whole
+        return alone
+    high, low = _sum_of_weights(usage)
+    return _divided(whole, np.append(of_device, len(usage)), high, low)
+
+
+def _sum_of_weights(usage: pa.Table) -> tuple[Int64, Int64]:
     flat = weights_of(usage)
     high, low = flat[:, 0, 0], flat[:, 0, 1]
     for column in (1, 2):
         low = low + flat[:, column, 1]
         high, low = high + flat[:, column, 0] + (low >> wide.BITS), low & wide.MASK
-    return _divided(whole, np.append(of_device, len(usage)), high, low)
+    return high, low
 
 
 def _divided(whole: Int64, offsets: Int64, high: Int64, low: Int64) -> Int64:

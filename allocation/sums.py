@@ -32,7 +32,8 @@ class DaySums:
     """The sums of some rows of ``chargeback``.
 
     ``holders`` has a row for each combination of KEYS: COSTS (money), MEASURES and QUANTITIES (int64; MEASURES in
-    PARTS_OF_A_GIB_SECOND), ``size`` (cost without signs) and ``rows``. ``amortised``: its lines are longer than any that is whole.
+    PARTS_OF_A_GIB_SECOND), ``size`` (cost without signs) and ``rows``. ``amortised``: its lines are longer than any that stays
+    whole.
     ``lines`` has a row for each line and cost metric: ``cost`` and ``measured``, whether any part of it is not unallocated.
     """
 
