@@ -51,7 +51,7 @@ def pods_asking(asked: dict[str, float | None]) -> pa.Table:
     return pods.set_column(at, pods.schema.field(at), pa.array([asked[p] for p in pods["pod"].to_pylist()], pa.float64()))
 
 
-def charged(  # noqa: PLR0913
+def charged(
     costs: Sequence[int],
     *series: Series,
     machine_part: Sequence[str | None] | None = None,
@@ -162,7 +162,8 @@ def test_tokens_stand_once_on_their_model_and_time_goes_by_them() -> None:
         [
             {
                 "server": "vllm", "kind": kind, "namespace": "ns", "pod": "a", "pod_uid": "", "model": model, "instance": "",
-                "replica": "", "timestamps_ms": [NOON + m * 60_000 for m in range(0, 60, 10)], "values": [n * i // 5 for i in range(6)],
+                "replica": "", "timestamps_ms": [NOON + m * 600_000 for m in range(6)],
+                "values": [n * i // 5 for i in range(6)],
             }
             for model, kind, n in series
         ],
@@ -205,8 +206,8 @@ def test_no_moment_of_a_machine_counts_twice(asked: list[tuple[tuple[int, int], 
     """And what does not count is longer than, or as long as, one that does and that it overlaps; the larger amount speaks."""
     frames = {key: n for n, key in enumerate(dict.fromkeys((m, p) for p, m, _, _ in asked))}
     parts = pd.DataFrame(
-        {"node_key": [f"m{m}" for _, m, _, _ in asked], "start_ms": [p[0] for p, *_ in asked], "end_ms": [p[1] for p, *_ in asked],
-         "nanos": [n for *_, n in asked]}
+        {"node_key": [f"m{m}" for _, m, _, _ in asked], "start_ms": [p[0] for p, *_ in asked],
+         "end_ms": [p[1] for p, *_ in asked], "nanos": [n for *_, n in asked]}
     ).astype({"start_ms": "int64", "end_ms": "int64", "nanos": "int64"})  # fmt: skip
     first = np.array([frames[m, p] for p, m, _, _ in asked], np.int64)
     metric = np.array([k for _, _, k, _ in asked], np.int64)
