@@ -1,6 +1,6 @@
-"""The sums of a day (``sums``) into the table ``daily_mart``.
+"""The sums of a day (``sums``) into the table ``daily_mart``, and the rows of a month into ``monthly_mart``.
 
-Here belongs in which month money stands. Here does not belong where marts are kept or what months add up to.
+Here belongs in which month money stands. Here does not belong where marts are kept or which rows a month has.
 """
 
 from collections.abc import Collection
@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from allocation.money import nanos_column
-from allocation.schemas import DAILY_MART, conform
+from allocation.money import nanos_column, per_unit
+from allocation.schemas import DAILY_MART, MONTHLY_MART, conform
 from allocation.sums import COSTS, PARTS_OF_A_GIB_SECOND, PARTS_OF_A_MS, QUANTITIES
 
 Int64 = npt.NDArray[np.int64]
@@ -50,6 +50,35 @@ def daily_mart(holders: pa.Table, day: date, closed: Collection[date], run_id: s
         columns[name] = nanos_column(nano_hours(sums[source].to_numpy(), units))
     columns["run_id"] = pa.repeat(run_id, len(sums))
     return conform(pa.table({name: columns[name] for name in DAILY_MART.names}), DAILY_MART, source="daily_mart")
+
+
+def monthly_mart(rows: pa.Table, days: Collection[date], final: bool) -> pa.Table:
+    """What a cluster's month adds up to; ratios are those of the sums.
+
+    Args:
+        rows: of one cluster, KEYS, ``entry`` and FIGURES.
+        days: the days of the month that are computed.
+        final: whether the month is closed.
+    """
+    keys = list(MONTHLY_MART.key)
+    sums = rows.group_by(keys, use_threads=False).aggregate([(name, "sum") for name in FIGURES])
+    sums = sums.rename_columns([name.removesuffix("_sum") for name in sums.column_names]).sort_by(
+        [(k, "ascending") for k in keys]
+    )
+    columns = {name: sums[name] for name in (*keys, *FIGURES)} | ratios(sums)
+    columns["days"] = pa.repeat(len(days), len(sums))
+    columns["last_day"] = pa.repeat(pa.scalar(max(days, default=None), pa.date32()), len(sums))
+    columns["final"] = pa.repeat(final, len(sums))
+    return conform(pa.table({name: columns[name] for name in MONTHLY_MART.names}), MONTHLY_MART, source="monthly_mart")
+
+
+def ratios(sums: pa.Table) -> dict[str, pa.ChunkedArray]:
+    """What an hour of a GPU, one that is held, and a million tokens cost, of each row of sums."""
+    return {
+        "cost_per_gpu_hour": per_unit(sums["cost"], sums["gpu_hours"]),
+        "cost_per_held_gpu_hour": per_unit(sums["cost"], sums["held_gpu_hours"]),
+        "cost_per_million_tokens": per_unit(sums["cost"], sums["tokens"], 10**6),
+    }
 
 
 def booked_periods(
