@@ -224,12 +224,8 @@ def per_unit(amounts: pa.ChunkedArray, units: pa.ChunkedArray, scale: int = 1) -
     places = 9 if pa.types.is_decimal(units.type) else 0
     whole = pc.cast(units, pa.decimal256(28 if places else 19, places))
     some = pc.if_else(pc.equal(whole, pa.scalar(0).cast(whole.type)), None, whole)
-    scaled = pc.multiply(pc.cast(amounts, pa.decimal256(29, 9)), pa.scalar(scale).cast(pa.decimal256(19, 0)).cast(_scale(scale)))
+    scaled = pc.multiply(pc.cast(amounts, pa.decimal256(29, 9)), pa.scalar(Decimal(scale), pa.decimal256(len(str(scale)), 0)))
     return pc.round(pc.divide(scaled, some), 9, "half_to_even").cast(pa.decimal128(38, 9))
-
-
-def _scale(scale: int) -> pa.DataType:
-    return pa.decimal256(len(str(scale)), 0)
 
 
 def column_nanos(column: pa.Array | pa.ChunkedArray) -> Int64:

@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 
 from allocation import wide
-from allocation.chargeback import GIB_MS
 from allocation.counter_trace import stretches
 from allocation.counters import increases
 from allocation.model_split import Divided, Served, Shares, divide
 from allocation.money import decimal_to_nanos
+from allocation.quantities import GIB_MS
 from pipelines.explain_slices import KINDS, Checks, nanos_text, time_text
 
 Metrics = Mapping[str, Mapping[str, Sequence[str]]]
