@@ -135,7 +135,7 @@ def apportion(cost_nanos: Int64, first: Int64, last: Int64, usage: pa.Table) -> 
     out = np.zeros((start[-1], 3), np.int64)
     gpu, device = (usage.column(c).to_numpy().astype(np.int64) for c in ("gpu_ordinal", "device_ordinal"))
     of_gpu, of_device = (np.stack(wide.from_decimal_column(usage.column(c)), axis=1) for c in ("gpu_weight", "device_weight"))
-    rows = Rows(*map(read_only, (gpu, device, of_gpu, of_device, _weights(usage))))
+    rows = Rows(*map(read_only, (gpu, device, of_gpu, of_device, weights_of(usage))))
     bad = _lines(*map(read_only, (cost_nanos, first, last, start)), rows, out)
     sums = np.add.reduceat(out.sum(axis=1), start[:-1]) if len(cost_nanos) and len(out) else np.empty(0, np.int64)
     wrong = np.flatnonzero(sums != cost_nanos) if len(sums) else np.flatnonzero(cost_nanos != 0)
@@ -144,7 +144,7 @@ def apportion(cost_nanos: Int64, first: Int64, last: Int64, usage: pa.Table) -> 
     return line, row, out
 
 
-def _weights(usage: pa.Table) -> Int64:
+def weights_of(usage: pa.Table) -> Int64:
     """Shape (rows, 3, 2): used, overhead and idle weights. Unmeasured weight is overhead in the host's part, else idle."""
     flat = np.zeros((len(usage), 3, 2), np.int64)
     for at, column in enumerate(("used_byte_ms", "overhead_byte_ms", "idle_byte_ms")):

@@ -5,7 +5,7 @@ the names of servers and metrics (``pipelines.metric_sources.model_servers``).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ _UNITS = {
     "prompt": "prompt tokens", "generation": "generation tokens", "requests": "requests",
     "compute_time": "microseconds of compute time",
 }  # fmt: skip
+_TOKENS = ("prompt", "generation")
 Texts = npt.NDArray[np.object_]
 
 
@@ -43,11 +44,17 @@ class Served:
     max_gap_ms: int
 
 
+def _nothing() -> Int64:
+    return np.empty(0, np.int64)
+
+
 @dataclass(frozen=True)
 class Shares:
     """The weight of each model of each holder that is split, in order of holder and of the model's name.
 
-    ``high`` and ``low`` are wide numbers above 0. ``model`` is empty where the counter names none.
+    ``high`` and ``low`` are wide numbers above 0. ``model`` is empty where the counter names none. ``tokens``: what its counters
+    of tokens grew, -1 where none are read. ``unnamed``: holders that are not split, as no model of theirs is named, and their
+    tokens.
     """
 
     holder: Int64
@@ -56,9 +63,12 @@ class Shares:
     high: Int64
     low: Int64
     findings: tuple[Finding, ...] = ()
+    tokens: Int64 = field(default_factory=_nothing)
+    unnamed: Int64 = field(default_factory=_nothing)
+    unnamed_tokens: Int64 = field(default_factory=_nothing)
 
 
-NOTHING = np.empty(0, np.int64)
+NOTHING = _nothing()
 NOBODY = Shares(NOTHING, np.empty(0, object), np.empty(0, object), NOTHING, NOTHING)
 """No holder is split."""
 
@@ -90,11 +100,28 @@ def model_shares(holders: pd.DataFrame, pods: pa.Table, served: Served) -> Share
     findings = _missing(periods, silent[silent == 0].index.to_numpy(), lacking, told, served.split)
     findings += _lost(periods, served, weights)
     named = models.period[(models.most > 0) & (models.model != "")]
-    kept = models[(models.most > 0) & models.period.isin(named) & ~models.period.isin(lacking.period)]
-    kept = kept.sort_values(["period", "model"], ignore_index=True)
-    parts = told.merge(kept[["period", "model"]].assign(share=np.arange(len(kept))), on=["period", "model"])
+    whole = models[(models.most > 0) & ~models.period.isin(lacking.period)]
+    kept = whole[whole.period.isin(named)].sort_values(["period", "model"], ignore_index=True)
+    alone = whole[~whole.period.isin(named)].sort_values("period", ignore_index=True)
+    parts = _of_models(told, kept)
     high, low = _weigh(*(read_only(parts[name].to_numpy(np.int64)) for name in ("share", "grown", "ppm")), len(kept))
-    return Shares(mine[kept.period.to_numpy()], kept.model.to_numpy(object), kept.server.to_numpy(object), high, low, findings)
+    holder, model, server = mine[kept.period.to_numpy()], kept.model.to_numpy(object), kept.server.to_numpy(object)
+    tokens, unnamed_tokens = _tokens(parts, len(kept)), _tokens(_of_models(told, alone), len(alone))
+    return Shares(holder, model, server, high, low, findings, tokens, mine[alone.period.to_numpy()], unnamed_tokens)
+
+
+def _of_models(told: pd.DataFrame, models: pd.DataFrame) -> pd.DataFrame:
+    """What was counted of these models, with each one's place as ``share``."""
+    return told.merge(models[["period", "model"]].assign(share=np.arange(len(models))), on=["period", "model"])
+
+
+def _tokens(parts: pd.DataFrame, count: int) -> Int64:
+    """The tokens of each share, -1 where none are counted."""
+    mine = parts[parts.kind.isin(_TOKENS)]
+    share = mine.share.to_numpy(np.int64)
+    found = np.zeros(count, np.int64)
+    np.add.at(found, share, mine.grown.to_numpy(np.int64))
+    return np.where(np.bincount(share, minlength=count) > 0, found, -1)
 
 
 def _weights(split: ModelSplit) -> pd.DataFrame:
@@ -175,33 +202,33 @@ def _lost(periods: pd.DataFrame, served: Served, weights: pd.DataFrame) -> tuple
 
 @dataclass(frozen=True)
 class Divided:
-    """Rows after the split: the row each comes from, its share (-1: not split), its money, and its part of the row's measures."""
+    """Rows after the split: the row each comes from, its share (-1: not split), its columns, and its part of what it measures."""
 
     row: Int64
     share: Int64
-    nanos: Int64
+    columns: Int64
     part: npt.NDArray[np.float64]
 
 
-def divide(holder: Int64, nanos: Int64, shares: Shares) -> Divided:
-    """Each row over the models of its holder: used, overhead and idle each by largest remainder, in order of the models' names.
+def divide(holder: Int64, columns: Int64, shares: Shares) -> Divided:
+    """Each row over the models of its holder: each column by largest remainder, in order of the models' names.
 
     Args:
         holder: number of each row's holder.
-        nanos: used, overhead and idle nanos, shape (rows, 3).
+        columns: used, overhead and idle nanos, and what else is to be divided, a column each.
         shares: the weights.
     """
     if not len(shares.holder):
-        return Divided(np.arange(len(holder)), np.full(len(holder), -1), nanos, np.ones(len(holder)))
+        return Divided(np.arange(len(holder)), np.full(len(holder), -1), columns, np.ones(len(holder)))
     count = np.bincount(shares.holder, minlength=int(holder.max(initial=-1)) + 1)
     first = np.cumsum(count) - count
-    parts = np.maximum(count[holder], 1)
-    offsets = np.concatenate(([0], np.cumsum(parts)))
-    row = np.repeat(np.arange(len(holder)), parts)
+    models = np.maximum(count[holder], 1)
+    offsets = np.concatenate(([0], np.cumsum(models)))
+    row = np.repeat(np.arange(len(holder)), models)
     share = first[holder][row] + np.arange(len(row)) - offsets[row]
     share = np.where(count[holder][row] > 0, share, -1)
     high, low = np.append(shares.high, [0])[share], np.append(shares.low, [1])[share]
-    money = np.stack([divide_groups(*map(read_only, (nanos[:, c], offsets, high, low))) for c in range(3)], axis=1)
+    parts = [divide_groups(*map(read_only, (columns[:, c], offsets, high, low))) for c in range(columns.shape[1])]
     weight = wide.to_float(high, low)
     part = weight / np.add.reduceat(weight, offsets[:-1])[row] if len(row) else weight
-    return Divided(row, share, money, part)
+    return Divided(row, share, np.stack(parts, axis=1), part)

@@ -215,6 +215,19 @@ def nanos_column(nanos: Int64) -> pa.Array:
     return pa.Array.from_buffers(pa.decimal128(38, 9), len(nanos), [None, pa.py_buffer(words)])
 
 
+def per_unit(amounts: pa.ChunkedArray, units: pa.ChunkedArray, scale: int = 1) -> pa.ChunkedArray:
+    """Amounts by ``scale`` units each, rounded half to even once to nine places; null where there are no units.
+
+    >>> per_unit(pa.chunked_array([nanos_column(np.array([2 * 10**9]))]), pa.chunked_array([[3]])).to_pylist()
+    [Decimal('0.666666667')]
+    """
+    places = 9 if pa.types.is_decimal(units.type) else 0
+    whole = pc.cast(units, pa.decimal256(28 if places else 19, places))
+    some = pc.if_else(pc.equal(whole, pa.scalar(0).cast(whole.type)), None, whole)
+    scaled = pc.multiply(pc.cast(amounts, pa.decimal256(29, 9)), pa.scalar(Decimal(scale), pa.decimal256(len(str(scale)), 0)))
+    return pc.round(pc.divide(scaled, some), 9, "half_to_even").cast(pa.decimal128(38, 9))
+
+
 def column_nanos(column: pa.Array | pa.ChunkedArray) -> Int64:
     """``decimal128(38, 9)`` without nulls as nanos; the values must fit int64."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -468,10 +468,29 @@ ADJUSTMENTS = Table(
     ("original_date", "run_id", "leg", *(c.name for c in _MART_KEYS)),
 )
 
+MONTHLY_MART = Table(
+    "monthly_mart",
+    "a month's money and quantities with the keys of daily_mart, charges apart from adjustments; the partition's date is the "
+    "month's first day",
+    (
+        *_MART_KEYS,
+        _c("entry", TEXT, "charge: of a day; adjustment: a correction of a closed month, booked in this one"),
+        *_MART_FIGURES,
+        _n("cost_per_gpu_hour", MONEY, "cost / gpu_hours; null where there are none", "currency/h"),
+        _n("cost_per_held_gpu_hour", MONEY, "cost / held_gpu_hours; null where there are none", "currency/h"),
+        _n("cost_per_million_tokens", MONEY, "cost / tokens; null where there are none", "currency/million"),
+        _c("days", pa.int64(), "days of the month that are in it, of this cluster"),
+        _n("last_day", pa.date32(), "the last of them; null where there is none"),
+        _c("final", pa.bool_(), "the month is closed"),
+    ),
+    (*(c.name for c in _MART_KEYS), "entry"),
+)
+
 TABLES = {
     t.name: t
     for t in (
         LINE_ITEMS, SAMPLES, NODES, PODS, USAGE, CHARGEBACK, TEAM_MODEL, RECONCILIATION, FINDINGS, DAILY_MART, ADJUSTMENTS,
+        MONTHLY_MART,
     )
 }  # fmt: skip
 """Every table by name."""
@@ -479,5 +498,5 @@ TABLES = {
 RESULTS = (CHARGEBACK, TEAM_MODEL, RECONCILIATION, FINDINGS, DAILY_MART)
 """The tables that every run writes."""
 
-PUBLIC = (*RESULTS, ADJUSTMENTS)
-"""The tables that users read: those of every run, and those that are there once a month is closed."""
+PUBLIC = (*RESULTS, ADJUSTMENTS, MONTHLY_MART)
+"""The tables that users read: those of every run, and those that are there once a month is closed or added up."""

@@ -13,21 +13,27 @@ import pyarrow.compute as pc
 
 KEYS = (
     "billing_period", "cost_metric", "currency", "team", "model", "cost_center", "bucket", "reason",
-    "namespace", "pod", "node", "gpu_uuid", "gpu_instance", "gpu_model", "basis",
+    "namespace", "pod", "node", "gpu_uuid", "gpu_instance", "gpu_model", "basis", "amortised",
 )  # fmt: skip
 COSTS = ("used_cost", "overhead_cost", "idle_cost", "cost")
 MEASURES = ("used_gib_seconds", "overhead_gib_seconds", "idle_gib_seconds")
+"""Memory over time as it stands on the rows of each line, so once a line."""
+QUANTITIES = ("gpu_time", "held_time", "requested_time", "used_gib_time", "overhead_gib_time", "idle_gib_time", "tokens")
+"""What counts once however many lines bill it: time in PARTS_OF_A_MS, memory over time in PARTS_OF_A_GIB_SECOND, tokens."""
 _LINE = ("line_item_id", "cost_metric")
-_PARTS_OF_A_GIB_SECOND = 2.0**20
+PARTS_OF_A_GIB_SECOND = 2**20
 """Byte-time is added in whole numbers of about a KiB-second."""
+PARTS_OF_A_MS = 2**10
+"""Times of GPUs are added in whole numbers of about a microsecond."""
 
 
 @dataclass(frozen=True)
 class DaySums:
     """The sums of some rows of ``chargeback``.
 
-    ``holders`` has a row for each combination of KEYS: COSTS (money), MEASURES (int64, in 2**-20 GiB-seconds), ``size`` (cost
-    without signs) and ``rows``.
+    ``holders`` has a row for each combination of KEYS: COSTS (money), MEASURES and QUANTITIES (int64; MEASURES in
+    PARTS_OF_A_GIB_SECOND), ``size`` (cost without signs) and ``rows``. ``amortised``: its lines are longer than any that stays
+    whole.
     ``lines`` has a row for each line and cost metric: ``cost`` and ``measured``, whether any part of it is not unallocated.
     """
 
@@ -40,15 +46,30 @@ class DaySums:
         return int(pc.sum(self.holders["rows"]).as_py() or 0)
 
 
-def sums_of(chargeback: pa.Table) -> DaySums:
-    """The sums of rows of ``chargeback``."""
+def sums_of(chargeback: pa.Table, beside: pa.Table | None = None) -> DaySums:
+    """The sums of rows of ``chargeback``.
+
+    Args:
+        chargeback: the rows.
+        beside: ``amortised`` and QUANTITIES of each; None: they are not known, and no line counts as long.
+    """
+    beside = _unknown(len(chargeback)) if beside is None else beside
     whole = {name: _whole(chargeback[name]) for name in MEASURES}
-    kept = chargeback.select([*KEYS, *COSTS]).append_column("size", pc.abs(chargeback["cost"]))
+    kept = chargeback.select([name for name in (*KEYS, *COSTS) if name != "amortised"])
+    for name in ("amortised", *QUANTITIES):
+        kept = kept.append_column(name, beside[name])
+    kept = kept.append_column("size", pc.abs(chargeback["cost"]))
     kept = kept.append_column("rows", pa.array(np.ones(len(chargeback), np.int64)))
     for name, values in whole.items():
         kept = kept.append_column(name, values)
     measured = pc.not_equal(chargeback["bucket"], "unallocated")
     return DaySums(_holders(kept), _lines(chargeback.select([*_LINE, "cost"]).append_column("measured", measured)))
+
+
+def _unknown(rows: int) -> pa.Table:
+    zeros = pa.array(np.zeros(rows, np.int64))
+    columns = dict.fromkeys(QUANTITIES, zeros) | {"tokens": pa.nulls(rows, pa.int64())}
+    return pa.table({"amortised": pa.array(np.zeros(rows, np.bool_)), **columns})
 
 
 def added(parts: Sequence[DaySums]) -> DaySums:
@@ -66,15 +87,15 @@ def _apart(parts: Sequence[DaySums]) -> bool:
 
 def gib_seconds(values: pa.ChunkedArray) -> pa.Array:
     """A column of MEASURES of ``holders`` in GiB-seconds."""
-    return pa.array(values.to_numpy() / _PARTS_OF_A_GIB_SECOND)
+    return pa.array(values.to_numpy() / PARTS_OF_A_GIB_SECOND)
 
 
 def _whole(values: pa.ChunkedArray) -> pa.Array:
-    return pa.array(np.rint(values.to_numpy() * _PARTS_OF_A_GIB_SECOND).astype(np.int64))
+    return pa.array(np.rint(values.to_numpy() * PARTS_OF_A_GIB_SECOND).astype(np.int64))
 
 
 def _holders(rows: pa.Table) -> pa.Table:
-    return _grouped(rows, KEYS, [(name, "sum") for name in (*COSTS, *MEASURES, "size", "rows")])
+    return _grouped(rows, KEYS, [(name, "sum") for name in (*COSTS, *MEASURES, *QUANTITIES, "size", "rows")])
 
 
 def _lines(rows: pa.Table) -> pa.Table:

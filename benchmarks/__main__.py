@@ -30,6 +30,7 @@ FIGURES: Mapping[str, Sequence[str]] = {
     "bills": ("P8",),
     "start": ("P9",),
     "spark": ("P10",),
+    "marts": (),
 }
 """The benchmarks, and which figures each measures."""
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"

@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from allocation.chargeback import rows_of
+from allocation.chargeback import frames_in, rows_of
 from allocation.errors import ChargebackError
 from allocation.money import decimal_to_nanos
 from allocation.node_keys import node_keys
@@ -144,7 +144,7 @@ def parts_of(walk: Walk, kept: Kept, day: Day, keys: set[PartKey], changed: Sequ
         of_day[key[:2]] = of_day.get(key[:2], 0) + sum(decimal_to_nanos(r["cost"]) for r in rows)
     lines = {(r["line_item_id"], r["cost_metric"]): r for r in _lines_of(walk, kept, {key[:2] for key in keys})}
     expected = {(f.node_key, f.start_ms, f.end_ms): f.expected_ms for f in frames.itertuples(index=False)}
-    begins, ends = rows_of(wanted, day.scope.lines, usage)
+    begins, ends = rows_of(wanted, day.scope.lines, frames_in(usage))
     first, last = (dict(zip(wanted.index, told.tolist(), strict=True)) for told in (begins, ends))
     found = {}
     for key, n in place.items():

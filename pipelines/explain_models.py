@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 
 from allocation import wide
-from allocation.chargeback import GIB_MS
 from allocation.counter_trace import stretches
 from allocation.counters import increases
 from allocation.model_split import Divided, Served, Shares, divide
 from allocation.money import decimal_to_nanos
+from allocation.quantities import GIB_MS
 from pipelines.explain_slices import KINDS, Checks, nanos_text, time_text
 
 Metrics = Mapping[str, Mapping[str, Sequence[str]]]
@@ -78,7 +78,7 @@ def is_stored(
         return False
     got = split.divided([int(own[f"{kind}_nanos"]) for kind in KINDS])
     was = [[decimal_to_nanos(row[f"{kind}_cost"]) for kind in KINDS] for row in stored]
-    if got.nanos.tolist() != was:
+    if got.columns.tolist() != was:
         return False
     return all(
         math.isclose(row[f"{kind}_gib_seconds"], own[f"{kind}_byte_ms"] / GIB_MS * part, rel_tol=1e-9, abs_tol=1e-9)
@@ -93,7 +93,7 @@ def split_document(
     """Counters, weights and parts; ``names`` are the rows' models, ``this`` the place of the row among them, None for none."""
     counters = _counters(split)
     weights, whole = split.weights, [int(own[f"{kind}_nanos"]) for kind in KINDS]
-    parts = split.divided(whole).nanos.tolist()
+    parts = split.divided(whole).columns.tolist()
     unit = "us" if "compute_time" in split.ppm else "requests" if "requests" in split.ppm else "tokens"
     by_stretch = sum(int(s["grown"]) for c in counters for s in c["stretches"])
     checks.count(f"growth of {split.server}'s counters, stretch by stretch", by_stretch, int(split.grown.grown.sum()), unit)

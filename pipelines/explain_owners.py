@@ -79,7 +79,7 @@ def owned(
 
 def _sums(split: HolderSplit, own: "pd.Series[Any]") -> list[int]:
     """The cost of each model, nanos."""
-    parts: list[int] = split.divided([int(own[f"{kind}_nanos"]) for kind in KINDS]).nanos.sum(axis=1).tolist()
+    parts: list[int] = split.divided([int(own[f"{kind}_nanos"]) for kind in KINDS]).columns.sum(axis=1).tolist()
     return parts
 
 

@@ -15,10 +15,10 @@ import pandas as pd
 import pyarrow as pa
 
 from allocation.apportion import apportion
-from allocation.chargeback import GIB_MS
 from allocation.errors import ChargebackError
 from allocation.frame_rows import LAST_ORDINAL
 from allocation.money import decimal_to_nanos
+from allocation.quantities import GIB_MS
 from allocation.trace import Book
 from pipelines import inputs
 from pipelines.explain_owners import Today, owned

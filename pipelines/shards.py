@@ -82,11 +82,20 @@ def charge_shard(method: Method, task: Task, measured: Measured) -> Charged:
     if method.split is not None and task.counters is not None:
         served = Served(task.counters, method.split, method.policy.max_gap_ms)
     stamp = Stamp(method.policy.policy_id, "")
+    gpus = task.nodes.groupby("node_key").gpus.max().fillna(0)
     rows, noticed = charge(
-        task.lines, task.parts, measured.usage, task.pods, method.owners, stamp, cluster=method.cluster, served=served
+        task.lines,
+        task.parts,
+        measured.usage,
+        task.pods,
+        method.owners,
+        stamp,
+        cluster=method.cluster,
+        served=served,
+        periods=task.periods.assign(gpus=task.periods.node_key.map(gpus).fillna(0).astype("int64")),
     )
-    told = [_priced(finding, rows, method.money) for finding in measured.findings]
-    return Charged(rows, sums_of(rows), (*told, *noticed))
+    told = [_priced(finding, rows.table, method.money) for finding in measured.findings]
+    return Charged(rows.table, sums_of(rows.table, rows.beside), (*told, *noticed))
 
 
 def _priced(finding: Finding, rows: pa.Table, money: DayMoney) -> Finding:

@@ -9,6 +9,7 @@ from pipelines.alone import alone
 from pipelines.closing.books import CLOSE, FOLDER, REOPEN, Entry, add_entry, last_entry
 from pipelines.closing.manifest import hashed, manifest
 from pipelines.closing.ready import Obstacle, readiness
+from pipelines.marts import write_month
 from pipelines.months import Month
 from pipelines.plain import plain_rows
 from pipelines.settings import Settings
@@ -47,6 +48,7 @@ def close(
         ready = readiness(settings, store, month, now, accepted=accepted, accept_open=accept_open)
         if ready.obstacles:
             return Closed(month, obstacles=ready.obstacles)
+        write_month(settings, store, month, now.date(), final=True)
         content = manifest(store, month, now, by)
         content |= {"tie": plain_rows(ties(ready.recorded)), "bills": [asdict(bill) for bill in ready.bills]}
         content |= {"accepted": sorted(accepted), "accept_open": accept_open}

@@ -10,7 +10,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from allocation.schemas import ADJUSTMENTS, BILL_CLUSTER, SCHEMA_VERSION
+from allocation.schemas import ADJUSTMENTS, BILL_CLUSTER, MONTHLY_MART, SCHEMA_VERSION
 from pipelines.months import Month, month_rows
 from pipelines.results import RESULT_TABLES
 from pipelines.storage import COMMIT, Partition, TableStore
@@ -50,6 +50,7 @@ def manifest(store: TableStore, month: Month, at: datetime, by: str) -> dict[str
     rows = month_rows(store, month)
     own, booked = partitions_of(store, month, rows)
     held = [(name, p) for p in own for name in RESULT_TABLES] + [(ADJUSTMENTS.name, p) for p in booked]
+    held += [(MONTHLY_MART.name, p) for p in store.partitions(MONTHLY_MART.name) if p.day == month.first]
     return {
         "month": str(month),
         "at": at.isoformat(),

@@ -34,7 +34,7 @@ def charged(costs: Sequence[int], parts: Sequence[str | None], *series: Series, 
     at = lines.schema.get_field_index("machine_part")
     lines = lines.set_column(at, lines.schema.field(at), pa.array(parts, pa.string()))
     found, _ = charge(lines, parts_of(list(costs), periods), measured(shard).usage, pods_table({}), Owners(), Stamp("p", "r"))
-    rows: list[dict[str, object]] = found.to_pylist()
+    rows: list[dict[str, object]] = found.table.to_pylist()
     return rows
 
 

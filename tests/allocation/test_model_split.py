@@ -249,7 +249,7 @@ def test_a_row_is_divided_by_largest_remainder_each_sort_of_money_alone() -> Non
     assert split.row.tolist() == [0, 1, 1, 1, 2, 2, 2]
     assert split.share.tolist() == [-1, 0, 1, 2, 0, 1, 2]
     thirds = [[4, 1, 2], [3, 0, 2], [3, 0, 1]]
-    assert split.nanos.tolist() == [[7, 1, 0], *thirds, *[[-n for n in row] for row in thirds]]
+    assert split.columns.tolist() == [[7, 1, 0], *thirds, *[[-n for n in row] for row in thirds]]
     assert split.part.tolist() == [1.0, *[pytest.approx(1 / 3)] * 6]
 
 
@@ -266,13 +266,13 @@ def test_money_is_conserved_and_parts_are_fair(
     nanos = np.array(money, np.int64)
     split = divide(holder, nanos, by_hand(*weights))
     mirrored = divide(holder, -nanos, by_hand(*weights))
-    assert (mirrored.nanos == -split.nanos).all()
+    assert (mirrored.columns == -split.columns).all()
     for row, whole in enumerate(money):
         mine = np.flatnonzero(split.row == row)
-        assert [sum(column) for column in zip(*split.nanos[mine].tolist(), strict=True)] == list(whole)
+        assert [sum(column) for column in zip(*split.columns[mine].tolist(), strict=True)] == list(whole)
         of_holder = [w for h, _, w in weights if h == holder[row]] or [1]
         assert sum(split.part[mine]) == pytest.approx(1)
-        for part, weight in zip(split.nanos[mine].tolist(), of_holder, strict=True):
+        for part, weight in zip(split.columns[mine].tolist(), of_holder, strict=True):
             for got, all_of_it in zip(part, whole, strict=True):
                 assert abs(got - Fraction(all_of_it * weight, sum(of_holder))) < 1
 

@@ -138,7 +138,8 @@ def test_twice_the_cost_is_twice_each_part(shard: Shard, cost: int) -> None:
 def test_chargeback_conserves_every_line(shard: Shard, costs: list[int]) -> None:
     periods = [shard.periods[k % len(shard.periods)] for k in range(len(costs))]
     lines, parts = lines_table(costs, periods), parts_of(costs, periods)
-    table, _ = charge(lines, parts, measured(shard).usage, pods_table(shard.lives), Owners(), Stamp("policy", "run"))
+    rows, _ = charge(lines, parts, measured(shard).usage, pods_table(shard.lives), Owners(), Stamp("policy", "run"))
+    table = rows.table
     of_line: dict[str, int] = dict.fromkeys(lines["line_item_id"].to_pylist(), 0)
     for row in table.to_pylist():
         assert row["used_cost"] + row["overhead_cost"] + row["idle_cost"] == row["cost"]

@@ -213,11 +213,76 @@ def test_the_whole_bill_is_there(db: duckdb.DuckDBPyConnection, bill: list[dict[
     assert sorted(outside.values()) == [Decimal(0), Decimal("0.8"), Decimal("2.7"), Decimal("12.5")]
 
 
+def test_who_asked_for_more_than_it_held(db: duckdb.DuckDBPyConnection) -> None:
+    """Each pod of the quick start requests one GPU, instance or slot and holds one: ocr for 12 h, a shared slot all day."""
+    found = {row[0]: row[1:] for row in db.execute(question("Who asked for more GPUs than it held?")).fetchall()}
+    assert set(found) == {"research", "assistant", "search", "documents", "support"}
+    assert all(difference == 0 for _, _, difference in found.values())
+    assert (found["documents"][:2], found["support"][:2]) == ((12, 12), (24, 24))
+
+
+def test_what_a_held_hour_costs_by_gpu_model(db: duckdb.DuckDBPyConnection) -> None:
+    """gpu-a's four cards: embedder 24 h less two minutes, ocr 12 h, three shared slots 24 h each; all of its 89.856."""
+    found = {row[0]: row[2:] for row in db.execute(question("What does an hour of a held GPU cost, by GPU model?")).fetchall()}
+    cost, held, rate = next(of for name, of in found.items() if "A10G" in name)
+    assert (cost, held) == (Decimal("89.856"), exact(Fraction(24 * 60 - 2, 60) + 12 + 72))
+    assert rate == exact(Fraction("89.856") / (Fraction(24 * 60 - 2, 60) + 84))
+
+
+def mart(folder: Path, day: date, rows: list[dict[str, object]]) -> None:
+    """A day of ``daily_mart`` with these rows, all else alike."""
+    shape = TABLES["daily_mart"]
+    zeros = {c.name: Decimal(0) for c in shape.columns if pa.types.is_decimal(c.type)}
+    texts = {c.name: "x" for c in shape.columns if pa.types.is_string(c.type)}
+    alike = {"cost_metric": "effective", "currency": "USD", "bucket": "workload", "tokens": None}
+    months = {"billing_period": day.replace(day=1), "booked_period": day.replace(day=1)}
+    table = pa.Table.from_pylist([{**texts, **zeros, **alike, **months, **row} for row in rows], schema=shape.arrow())
+    TableStore(str(folder)).write("daily_mart", Partition(day, "prod"), table)
+
+
+@pytest.fixture
+def months(tmp_path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Two months of made-up marts."""
+
+    def row(team: str, cost: str, hours: str, **more: object) -> dict[str, object]:
+        return {"team": team, "cost_center": f"cc-{team}", "cost": Decimal(cost), "gpu_hours": Decimal(hours), **more}
+
+    mart(tmp_path, date(2026, 10, 3), [row("a", "60", "20", model="m", tokens=400_000), row("gone", "5", "1")])
+    mart(tmp_path, date(2026, 10, 20), [row("a", "40", "20", model="m", tokens=None), row("bill", "4", "0")])
+    mart(tmp_path, date(2026, 11, 2), [row("a", "90", "30"), row("new", "7", "2"), row("bill", "6", "0")])
+    with duckdb.connect() as connection:
+        connection.execute(script(Dialect.DUCKDB, Asked(str(tmp_path)), ["daily_mart"]))
+        yield connection
+
+
+def test_why_a_team_pays_more(months: duckdb.DuckDBPyConnection) -> None:
+    """a: 100 for 40 h is 2.50 an hour, 90 for 30 h is 3: (3 - 2.50) x 40 = 20 by price, (30 - 40) x 3 = -30 by volume."""
+    found = months.execute(question("Why does a team pay more or less than the month before?")).fetchall()
+    assert found == [
+        ("a", "both", 100, 90, -10, 20, -30),
+        ("bill", "both", 4, 6, 2, 0, 2),
+        ("gone", "gone", 5, 0, -5, 0, -5),
+        ("new", "new", 0, 7, 7, 0, 7),
+    ]
+
+
+def test_what_a_million_tokens_cost(months: duckdb.DuckDBPyConnection) -> None:
+    """100 for 400,000 tokens: 250 a million."""
+    found = months.execute(question("What do a million tokens cost, by model?")).fetchall()
+    assert found == [("m", "USD", 100, 400_000, 250)]
+
+
+def test_where_cost_centres_stand(months: duckdb.DuckDBPyConnection) -> None:
+    """The 20th of October is not among the first fourteen days."""
+    found = months.execute(question("Where does each cost centre stand against the month before?")).fetchall()
+    assert found == [("cc-a", 90, 60), ("cc-bill", 6, 0), ("cc-gone", 0, 5), ("cc-new", 7, 0)]
+
+
 @pytest.mark.parametrize("dialect", Dialect)
 def test_the_questions_can_be_asked_in_every_dialect(dialect: Dialect) -> None:
     asked = PAGE.partition("## Questions")[2].partition("## Versions")[0]
     texts = re.findall(r"```sql\n(.*?)```", asked, re.DOTALL)
-    assert len(texts) == 5
+    assert len(texts) == 10
     for text in texts:
         parsed = sqlglot.parse_one(text, dialect=dialect.value, error_level=sqlglot.ErrorLevel.RAISE)
         assert isinstance(parsed, sqlglot.exp.Select)

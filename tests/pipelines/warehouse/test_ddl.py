@@ -18,13 +18,13 @@ from pipelines.warehouse.words import Asked, by_backslash, by_both, by_doubling
 
 BUCKET = {Dialect.BIGQUERY: "gs://finops/charge'back"}
 READ = (*PUBLIC, TABLES["usage"])
-ARROW = ("string", "int32", "int64", "double", "date32[day]", "timestamp[us, tz=UTC]")
+ARROW = ("string", "int32", "int64", "double", "date32[day]", "timestamp[us, tz=UTC]", "bool")
 TYPES = {
-    Dialect.ATHENA: ("STRING", "INT", "BIGINT", "DOUBLE", "DATE", "TIMESTAMP"),
-    Dialect.BIGQUERY: ("STRING", "INT64", "INT64", "FLOAT64", "DATE", "TIMESTAMP"),
-    Dialect.DUCKDB: ("TEXT", "INT", "BIGINT", "DOUBLE", "DATE", "TIMESTAMPTZ"),
-    Dialect.SNOWFLAKE: ("VARCHAR", "INT", "BIGINT", "DOUBLE", "DATE", "TIMESTAMPLTZ"),
-    Dialect.SPARK: ("STRING", "INT", "BIGINT", "DOUBLE", "DATE", "TIMESTAMP"),
+    Dialect.ATHENA: ("STRING", "INT", "BIGINT", "DOUBLE", "DATE", "TIMESTAMP", "BOOLEAN"),
+    Dialect.BIGQUERY: ("STRING", "INT64", "INT64", "FLOAT64", "DATE", "TIMESTAMP", "BOOL"),
+    Dialect.DUCKDB: ("TEXT", "INT", "BIGINT", "DOUBLE", "DATE", "TIMESTAMPTZ", "BOOLEAN"),
+    Dialect.SNOWFLAKE: ("VARCHAR", "INT", "BIGINT", "DOUBLE", "DATE", "TIMESTAMPLTZ", "BOOLEAN"),
+    Dialect.SPARK: ("STRING", "INT", "BIGINT", "DOUBLE", "DATE", "TIMESTAMP", "BOOLEAN"),
 }
 MONEY = {"decimal128(38, 9)": "NUMERIC", "decimal128(38, 30)": "BIGNUMERIC", "decimal128(38, 0)": "BIGNUMERIC"}
 DAY_AND_CLUSTER = {"date": "date32[day]", "cluster": "string"}
