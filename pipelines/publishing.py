@@ -7,9 +7,9 @@ import pyarrow as pa
 
 from allocation.schemas import CHARGEBACK
 from pipelines import versions
-from pipelines.closing.booking import book
+from pipelines.closing.booking import book, take_back
 from pipelines.closing.books import open_books
-from pipelines.closing.causes import BILL, REOPENED, bill_mark
+from pipelines.closing.causes import BILL, bill_mark
 from pipelines.inputs import inputs_of
 from pipelines.plain import plain_rows
 from pipelines.results import RESULT_TABLES, Results
@@ -33,7 +33,7 @@ def publish(walk: Walk, computed: Results) -> Results:
         return replace(results, booked=booked)
     _write(walk, results, inputs)
     _record(walk, results, versions.PUBLISHED, inputs)
-    return replace(results, booked=book(walk.store, books, results, inputs, walk.booking_date, cause=REOPENED))
+    return replace(results, booked=take_back(walk.store, books, results, walk.booking_date))
 
 
 def _write(walk: Walk, results: Results, inputs: dict[str, str]) -> None:

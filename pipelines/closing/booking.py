@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from allocation.ledger import booked_in, legs
-from allocation.schemas import ADJUSTMENTS, conform
+from allocation.schemas import ADJUSTMENTS, DAILY_MART, conform
 from pipelines import clock
 from pipelines.alone import alone
 from pipelines.closing.books import Books
-from pipelines.closing.causes import cause_of
+from pipelines.closing.causes import REOPENED, cause_of
 from pipelines.months import Month
 from pipelines.results import Booked, Results
 from pipelines.storage import Partition, TableStore
@@ -30,35 +30,49 @@ def book(
     results: Results,
     inputs: Mapping[str, object],
     day: date | None,
-    *,
-    cause: str | None = None,
-) -> Booked | None:
-    """Books the difference between the partition's files with their earlier adjustments, and the results.
+) -> Booked:
+    """Books the difference between what a closed month's partition has and what it would have.
 
     Args:
         store: the tables.
         books: what is closed.
-        results: the partition as it would be written; or as it was written, where a month was opened again.
+        results: the partition as it would be written.
         inputs: marks of what the results rest on.
         day: the booking date, None: today.
-        cause: why, where that is known.
-
-    Returns:
-        None where the partition's files are the results and nothing was ever booked of them.
     """
-    stays = cause is None
-    if not stays and not booked_before(store, results.partition):
+    with alone(store.root, ADJUSTMENTS.name, what="booking adjustments", wait_seconds=_WAIT_SECONDS):
+        closed = store.read("daily_mart", results.partition)
+        then = [] if closed is None else [closed]
+        found = legs([*then, *booked_before(store, results.partition)], results.daily_mart)
+        partition = _free(books, Partition(day or clock.today(), results.partition.cluster))
+        month = books.open_from(Month.of(partition.day)).first
+        found = found.append_column("booked_period", booked_in(found["billing_period"], books.closed, month))
+        why = cause_of(_then(store, results.partition), inputs)
+        rows = _rows(found, results, why, None if closed is None else _run_of(closed))
+        _append(store, partition, rows)
+    return Booked(rows, partition.day, why, stays=True)
+
+
+def take_back(store: TableStore, books: Books, results: Results, day: date | None) -> Booked | None:
+    """Books the reverse of all that was booked of a partition which is open again and was written anew; None where nothing was.
+
+    It stands in the months in which that was booked, as far as they are open.
+    """
+    if not booked_before(store, results.partition):
         return None
     with alone(store.root, ADJUSTMENTS.name, what="booking adjustments", wait_seconds=_WAIT_SECONDS):
-        earlier = booked_before(store, results.partition)
-        closed = store.read("daily_mart", results.partition)
-        found = legs([*([] if closed is None else [closed]), *earlier], results.daily_mart)
+        earlier = pa.concat_tables(booked_before(store, results.partition))
         partition = _free(books, Partition(day or clock.today(), results.partition.cluster))
-        why = cause or cause_of(_then(store, results.partition), inputs)
-        rows = _rows(found, results, books, partition.day, why, None if closed is None else _run_of(closed))
-        if len(rows):
-            _append(store, partition, rows)
-    return Booked(rows, partition.day, why, stays)
+        taken = [ADJUSTMENTS.empty()]
+        for period in sorted(earlier["booked_period"].unique().to_pylist()):
+            mine = earlier.filter(pc.equal(earlier["booked_period"], pa.scalar(period)))
+            found = legs([mine], DAILY_MART.empty())
+            month = books.open_from(Month(period)).first
+            found = found.append_column("booked_period", pa.repeat(pa.scalar(month), len(found)))
+            taken.append(_rows(found, results, REOPENED, results.run_id))
+        rows = pa.concat_tables(taken)
+        _append(store, partition, rows)
+    return Booked(rows, partition.day, REOPENED, stays=False)
 
 
 def booked_before(store: TableStore, partition: Partition) -> list[pa.Table]:
@@ -76,20 +90,20 @@ def _free(books: Books, partition: Partition) -> Partition:
     return partition
 
 
-def _rows(found: pa.Table, results: Results, books: Books, day: date, why: str, closed_run: str | None) -> pa.Table:
-    month = books.open_from(Month.of(day)).first
+def _rows(found: pa.Table, results: Results, why: str, closed_run: str | None) -> pa.Table:
     columns: dict[str, object] = {name: found[name] for name in found.column_names}
     columns |= {
         "original_date": pa.repeat(pa.scalar(results.partition.day), len(found)),
         "closed_run_id": pa.repeat(pa.scalar(closed_run, pa.string()), len(found)),
         "run_id": pa.repeat(results.run_id, len(found)),
         "cause": pa.repeat(why, len(found)),
-        "booked_period": booked_in(found["billing_period"], books.closed, month),
     }
     return conform(pa.table({name: columns[name] for name in ADJUSTMENTS.names}), ADJUSTMENTS, source="adjustments")
 
 
 def _append(store: TableStore, partition: Partition, rows: pa.Table) -> None:
+    if not len(rows):
+        return
     there = store.read(ADJUSTMENTS.name, partition)
     both = rows if there is None else pa.concat_tables([there, rows])
     store.write(ADJUSTMENTS.name, partition, both, {"rows": len(both), "run_ids": both["run_id"].unique().to_pylist()})
