@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 
 from allocation.errors import ChargebackError, SettingsError, nearest
-from pipelines import cli_export, cli_warehouse, clock
+from pipelines import cli_export, cli_report, cli_warehouse, clock
 
 if TYPE_CHECKING:
     from pipelines.settings import Settings
@@ -268,6 +268,7 @@ def init(
 
 
 cli_warehouse.attach(app)
+cli_report.attach(app)
 
 
 def _ask(given: str | None, question: str, default: str) -> str:

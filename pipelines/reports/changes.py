@@ -19,7 +19,7 @@ _FIGURES = ("cost", "gpu_hours", *_GIB)
 
 
 def changes(now: pa.Table, before: pa.Table) -> pa.Table:
-    """Per team: cost before and now, each of ``EFFECTS``, and the change; rows as of ``month_rows``, of one metric and currency."""
+    """Per team: cost before and now, each of ``EFFECTS``, and the change; rows as of ``month_rows``, of one metric."""
     cells = _cells(now, before)
     columns = _effects(cells)
     found = sums(pa.table({"team": cells["team"], **{name: money(n) for name, n in columns.items()}}), ["team"], [*columns])

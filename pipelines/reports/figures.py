@@ -141,7 +141,7 @@ def _corrections(rows: pa.Table, month: Month) -> pa.Table:
 
 
 def findings(found: pa.Table, currency: str, coin: Coin) -> pa.Table:
-    """Findings by code: how often, the money at risk (a sum over findings, which may speak of the same money), and the largest."""
+    """Findings by code: how often, the money at risk (findings may speak of the same money), and the largest."""
     mine = found.filter(pc.or_kleene(pc.is_null(found["currency"]), pc.equal(found["currency"], currency)))
     at_risk = pc.fill_null(mine["cost_at_risk"], pa.scalar(0).cast(mine["cost_at_risk"].type))
     mine = mine.set_column(mine.column_names.index("cost_at_risk"), "cost_at_risk", at_risk)
