@@ -7,13 +7,14 @@ import io
 import re
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from allocation.errors import MissingExtraError
 from pipelines.reports.names import cells, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 WIDE, NARROW = 960, 350
 COLOURS = {
@@ -59,7 +60,7 @@ def days(labels: Sequence[str], series: Series, title: str) -> str:
 
 def strip(series: Sequence[tuple[str, float, str]], title: str) -> str:
     """One bar of parts; the key tells each part's name, amount and share."""
-    return _both(lambda axes, wide: _strip(axes, series, wide), title, 70 + 26 * len(series))
+    return _both(lambda axes, _: _strip(axes, series), title, 70 + 26 * len(series))
 
 
 def _both(draw: Callable[["Axes", bool], None], title: str, height: int) -> str:
@@ -75,7 +76,7 @@ def _svg(draw: Callable[["Axes", bool], None], width: int, height: int, salt: st
         from matplotlib.figure import Figure  # noqa: PLC0415
     except ImportError as error:
         raise MissingExtraError("matplotlib", "report") from error
-    style = {**_STYLE, "svg.hashsalt": salt, "font.size": 13 if width == WIDE else 12}
+    style: Any = {**_STYLE, "svg.hashsalt": salt, "font.size": 13 if width == WIDE else 12}
     with mpl.rc_context(style), warnings.catch_warnings():
         figure = Figure(figsize=(width / _DPI, height / _DPI), dpi=_DPI, layout="constrained")
         axes = figure.add_subplot()
@@ -105,7 +106,7 @@ def _bars(axes: "Axes", labels: Sequence[str], values: Sequence[float], texts: S
     places = range(len(values))
     axes.barh(places, values, color="#0072B2", height=0.66)
     names = [shortened(label, 34 if wide else 15) for label in labels]
-    axes.figure.set_layout_engine("none")  # it would measure letters that only the browser has
+    cast("Figure", axes.figure).set_layout_engine("none")  # it would measure letters that only the browser has
     left = max(map(cells, names)) * _LETTER / (WIDE if wide else NARROW) + 0.02
     axes.set_position((left, 0.0, 1.0 - left, 1.0))
     axes.set_yticks(places, names, parse_math=False)
@@ -140,11 +141,11 @@ def _days(axes: "Axes", labels: Sequence[str], series: Series, wide: bool) -> No
     axes.set_axisbelow(True)
     axes.tick_params(length=0)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
-    key = {"frameon": False, "handlelength": 1.6, "columnspacing": 1.2, "ncols": 7 if wide else 3}
+    key: Any = {"frameon": False, "handlelength": 1.6, "columnspacing": 1.2, "ncols": 7 if wide else 3}
     axes.figure.legend(*axes.get_legend_handles_labels(), loc="outside upper left", **key)
 
 
-def _strip(axes: "Axes", series: Sequence[tuple[str, float, str]], wide: bool) -> None:
+def _strip(axes: "Axes", series: Sequence[tuple[str, float, str]]) -> None:
     start = 0.0
     for name, value, text in series:
         colour, hatch = COLOURS[name]

@@ -93,7 +93,7 @@ def _added(rows: pa.Table, month: Month) -> tuple[pa.Table, pa.Table, pa.Table]:
     entire = pc.equal(rows["line_cost"], rows["cost_in"])
     states = sums(rows, _STATE, ("cost_in", "cost_out"))
     parts = [sums(rows.filter(entire), _PAIR, ("line_cost",)), rows.filter(pc.invert(entire)).select([*_LINE])]
-    return tuple(part.cast(empty.schema) for part, empty in zip([states, *parts], _NO_LINES, strict=True))  # type: ignore[return-value]
+    return tuple(part.cast(empty.schema) for part, empty in zip([states, *parts], _NO_LINES, strict=True))
 
 
 def _findings(store: TableStore, partition: Partition) -> pa.Table:

@@ -9,7 +9,8 @@ from pipelines.reports import charts
 from pipelines.reports.columns import coins_of, nanos_of
 from pipelines.reports.figures import KINDS, SURE, MonthFigures, exact_total
 from pipelines.reports.names import clean
-from pipelines.reports.page import Card, Cell, Column, Note, Page, Row, Section, as_drawn
+from pipelines.reports.page import Cell, Column, Page, Row, Section, as_drawn
+from pipelines.reports.sentences import NO_SHARE, amount, cards, kind_costs, lead, month_name, notes, share, tied
 from pipelines.reports.tie import BILL, CHARGED, CORRECTIONS, DIFFERENCE, ELSEWHERE, LATE, OUTSIDE, REPORT
 from pipelines.version import VERSION
 
@@ -24,11 +25,6 @@ _STEPS = {
     CORRECTIONS: "Corrections of closed months",
     REPORT: "This report",
 }
-_MONTHS = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
-_NO_SHARE = "-"
 
 
 def month_page(of: MonthFigures) -> Page:
@@ -52,120 +48,15 @@ def _page(of: MonthFigures, sections: list[Section], team: str | None) -> Page:
         metric=of.cost_metric,
         currency=of.currency,
         state="closed" if of.closed else "open",
-        lead=_lead(of, team),
-        tied=_tied(of) if team is None else "",
+        lead=lead(of, team),
+        tied=tied(of) if team is None else "",
         coin_name=f"whole {of.currency}" if not of.coin.places else f"{of.currency} with {of.coin.places} decimals",
         version=VERSION,
-        notes=_notes(of),
-        cards=_cards(of, team),
+        notes=notes(of),
+        cards=cards(of, team),
         sections=sections,
         team=team,
     )
-
-
-def month_name(of: MonthFigures) -> str:
-    """The month in words."""
-    return f"{_MONTHS[of.month.first.month - 1]} {of.month.first.year}"
-
-
-def amount(of: MonthFigures, coins: int) -> str:
-    """An amount with its currency."""
-    return f"{of.coin.text(coins)} {of.currency}"
-
-
-def _share(part: int, total: int) -> str:
-    """Percent with one decimal, where a share of the total means anything."""
-    if total <= 0 or part < 0:
-        return _NO_SHARE
-    tenths = (2000 * part + total) // (2 * total)
-    return f"{tenths // 10}.{tenths % 10} %"
-
-
-def _kind_costs(of: MonthFigures) -> dict[str, tuple[int, int]]:
-    shown, exact = coins_of(of.kinds["cost"], of.coin), nanos_of(of.kinds["cost_exact"])
-    return dict(zip(of.kinds["kind"].to_pylist(), zip(shown, exact, strict=True), strict=True))
-
-
-def _lead(of: MonthFigures, team: str | None) -> str:
-    if not len(of.teams):
-        return f"No GPU cost was charged in {month_name(of)}: no line of the bill is of a machine of these clusters."
-    lost = _kind_costs(of).get("unallocated", (0, 0))
-    whose = f"of team {team} " if team is not None else ""
-    text = f"GPU cost {whose}in {month_name(of)} was {amount(of, of.shown)}"
-    if team is None:
-        owners = len(of.teams) - of.teams["team"].null_count
-        text += f", charged to {owners:,} team{'s' if owners != 1 else ''}"
-    if of.days_before:
-        change = of.shown - of.coin.of(of.before)
-        text += f", {amount(of, abs(change))} {'more' if change >= 0 else 'less'} than the month before"
-    text += "."
-    if lost[0]:
-        text += f" {amount(of, lost[0])} ({_share(lost[1], of.total)}) could not be placed because nothing measured it."
-    return text
-
-
-def _tied(of: MonthFigures) -> str:
-    """The tie in a sentence."""
-    costs: dict[tuple[str, str], list[int]] = {}
-    for row, coins in zip(of.tie.to_pylist(), coins_of(of.tie["cost"], of.coin), strict=True):
-        costs.setdefault((row["side"], row["what"]), []).append(coins)
-    lines, charged, outside = (sum(costs.get(("bill", what), [0])) for what in (BILL, CHARGED, OUTSIDE))
-    elsewhere, extra = costs["bill", ELSEWHERE][0], sum(sum(costs.get(("report", what), [0])) for what in (LATE, CORRECTIONS))
-    off = [
-        n for what, n in zip(of.tie["what"].to_pylist(), nanos_of(of.tie["cost_exact"]), strict=True) if what == DIFFERENCE and n
-    ]
-    text = f"The bill's lines of the month come to {amount(of, lines)}: {of.coin.text(charged)} charged"
-    text += f", {of.coin.text(outside)} out of scope by rule" + (
-        f", {of.coin.text(elsewhere)} on other days" if elsewhere else ""
-    )
-    text += f"; {of.coin.text(extra)} more is booked here from other days or months" if extra else ""
-    return text + (f"; they do NOT tie: {', '.join(exact_text(n) for n in off)} differ." if off else "; the difference is 0.")
-
-
-def _notes(of: MonthFigures) -> list[Note]:
-    if not of.missing:
-        return []
-    days: dict[str, list[str]] = {}
-    for day, cluster in of.missing:
-        days.setdefault(clean(cluster), []).append(str(day))
-    names = [f"{cluster}: {_ranges(found)}" for cluster, found in days.items()]
-    rest = f"; and {len(names) - 20} more clusters" if len(names) > 20 else ""
-    text = f"These days are not computed and not in the figures: {'; '.join(names[:20])}{rest}."
-    return [Note("Month to date.", text)]
-
-
-def _ranges(days: Sequence[str]) -> str:
-    """Days of a month in order, neighbours as from ... to."""
-    runs: list[list[str]] = []
-    for day in days:
-        if runs and int(runs[-1][-1][-2:]) + 1 == int(day[-2:]):
-            runs[-1].append(day)
-        else:
-            runs.append([day])
-    return ", ".join(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
-
-
-def _cards(of: MonthFigures, team: str | None) -> list[Card]:
-    coin, kinds = of.coin, _kind_costs(of)
-    idle = [kinds.get(kind, (0, 0)) for kind in ("free, held", "idle", "stranded")]
-    used, lost = kinds.get("in use", (0, 0)), kinds.get("unallocated", (0, 0))
-    free = sum(shown for shown, _ in idle), sum(exact for _, exact in idle)
-    found = [
-        Card("Total", coin.text(of.shown), of.currency, exact_text(of.total)),
-        Card("Memory in use", coin.text(used[0]), _share(used[1], of.total), exact_text(used[1])),
-        Card(
-            "Paid for and free",
-            coin.text(free[0]),
-            f"{_share(free[1], of.total)}: idle, stranded, free beside use",
-            exact_text(free[1]),
-        ),
-    ]
-    if team is not None:
-        return found
-    return [
-        *found,
-        Card("Not placed", coin.text(lost[0]), f"{_share(lost[1], of.total)}: nothing measured it", exact_text(lost[1])),
-    ]
 
 
 def money_cells(table: pa.Table, names: Sequence[str], coin: Coin) -> list[list[Cell]]:
@@ -194,13 +85,13 @@ def _teams(of: MonthFigures) -> Section:
         inside.setdefault(row["team"], []).append((clean(row["model"]), cell))
     rows = []
     for n, (name, cells) in enumerate(zip(names, money_cells(top, _TEAM, of.coin), strict=True)):
-        rows.append(Row([Cell(name), cells[0], Cell(_share(exact[n], of.total)), *cells[1:]]))
+        rows.append(Row([Cell(name), cells[0], Cell(share(exact[n], of.total)), *cells[1:]]))
         parts = inside.get(top["team"][n].as_py(), [])
         if n < IN_CHART and len(parts) > 1:
-            rows += [Row([Cell(model), cell, *[Cell("")] * 4], "sub") for model, cell in parts[:5]]
+            rows += [Row([Cell(model), cell, *[Cell("")] * 4], "part") for model, cell in parts[:5]]
     if len(rest):
         cells = _sum(rest, _TEAM, of.coin)
-        rows.append(Row([Cell(f"others ({len(rest):,})"), cells[0], Cell(_share(exact_total(rest), of.total)), *cells[1:]]))
+        rows.append(Row([Cell(f"others ({len(rest):,})"), cells[0], Cell(share(exact_total(rest), of.total)), *cells[1:]]))
     total = _sum(of.teams, _TEAM, of.coin)
     return Section(
         "teams",
@@ -217,7 +108,7 @@ def _teams(of: MonthFigures) -> Section:
         f"Money by team, the {TOP} largest; below a team its models or buckets. {'All' if len(rest) else ''}".removesuffix(" ")
         + (" teams stand in the workbook and the CSV files." if len(rest) else ""),
         _team_chart(of),
-        Row([Cell("Total"), total[0], Cell("100.0 %" if of.total > 0 else _NO_SHARE), *total[1:]]) if rows else None,
+        Row([Cell("Total"), total[0], Cell("100.0 %" if of.total > 0 else NO_SHARE), *total[1:]]) if rows else None,
         "No team was charged anything.",
     )
 
@@ -274,9 +165,9 @@ def _day_table(of: MonthFigures) -> Section:
 
 
 def _kinds(of: MonthFigures) -> Section:
-    costs = _kind_costs(of)
+    costs = kind_costs(of)
     known = [(kind, *costs[kind]) for kind in KINDS if kind in costs]
-    strip = [(kind, float(exact), f"{of.coin.text(shown)}  ({_share(exact, of.total)})") for kind, shown, exact in known]
+    strip = [(kind, float(exact), f"{of.coin.text(shown)}  ({share(exact, of.total)})") for kind, shown, exact in known]
     chart = (
         charts.strip(strip, f"What the money paid for, in {of.currency}") if strip and min(v for _, v, _ in strip) >= 0 else ""
     )
@@ -319,7 +210,7 @@ def _sure(of: MonthFigures) -> Section:
     for name, coins, nanos in zip(of.sure["sure"].to_pylist(), shown, exact, strict=True):
         found[name][0] += coins
         found[name][1] += nanos
-    strip = [(k, float(n), f"{of.coin.text(c)}  ({_share(n, of.total)})") for k, (c, n) in found.items() if n]
+    strip = [(k, float(n), f"{of.coin.text(c)}  ({share(n, of.total)})") for k, (c, n) in found.items() if n]
     chart = charts.strip(strip, f"How sure the split is, in {of.currency}") if strip and min(v for _, v, _ in strip) >= 0 else ""
     names = list(zip(of.sure["sure"].to_pylist(), of.sure["basis"].to_pylist(), strict=True))
     cells = money_cells(of.sure, ["cost"], of.coin)
@@ -354,7 +245,7 @@ def _tie(of: MonthFigures) -> Section:
     rows, parts = [], of.tie.to_pylist()
     for row, cost in zip(parts, cells, strict=True):
         rule = f": {row['rule'].replace('_', ' ')}" if row["rule"] else ""
-        mark = "sum" if row["what"] in (BILL, REPORT, DIFFERENCE) else "sub"
+        mark = "sum" if row["what"] in (BILL, REPORT, DIFFERENCE) else "part"
         rows.append(Row([Cell(clean(_STEPS[row["what"]] + rule)), *cost], mark))
     text = "Every line of the delivered bill that touches the computed days is in it. Both differences must be 0."
     return Section("tie", "How it ties to the bill", [Column("Step", "text"), Column("Cost")], rows, text, compact=True)

@@ -18,7 +18,8 @@ from pipelines.reports.figures import MonthFigures, month_figures, pairs
 from pipelines.reports.gather import Gathered, gather
 from pipelines.reports.names import NOBODY, clean, file_stem
 from pipelines.reports.page import Renderer
-from pipelines.reports.sections import amount, month_page, team_page
+from pipelines.reports.sections import month_page, team_page
+from pipelines.reports.sentences import amount
 from pipelines.reports.tables import tables
 from pipelines.reports.workbook import write_workbook
 from pipelines.settings import Settings

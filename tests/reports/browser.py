@@ -91,7 +91,8 @@ class Browser:
 
     def complaints(self) -> list[str]:
         """What the console said, and what the page asked the network for beside itself."""
-        said = [json.dumps(e["params"]) for e in self.events if e.get("method") in ("Log.entryAdded", "Runtime.exceptionThrown", "Runtime.consoleAPICalled")]
+        spoken = ("Log.entryAdded", "Runtime.exceptionThrown", "Runtime.consoleAPICalled")
+        said = [json.dumps(e["params"]) for e in self.events if e.get("method") in spoken]
         asked = [e["params"]["request"]["url"] for e in self.events if e.get("method") == "Network.requestWillBeSent"]
         return said + asked[1:]
 
