@@ -112,7 +112,8 @@ def by_kind(rows: pa.Table) -> pa.Table:
     held = pc.equal(rows["bucket"], "workload")
     own, buckets = rows.filter(held), rows.filter(pc.invert(held))
     parts = [_kind(own, pa.repeat(kind, len(own)), own[name]) for kind, name in zip(KINDS[:3], _COSTS, strict=True)]
-    return pa.concat_tables([*parts, _kind(buckets, buckets["bucket"], buckets["cost"])])
+    found = pa.concat_tables([*parts, _kind(buckets, buckets["bucket"], buckets["cost"])])
+    return found.filter(pc.not_equal(found["cost"], pa.scalar(0).cast(found["cost"].type)))
 
 
 def _kind(rows: pa.Table, kind: pa.Array, cost: pa.ChunkedArray) -> pa.Table:

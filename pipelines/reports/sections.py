@@ -122,7 +122,7 @@ def _team_chart(of: MonthFigures) -> str:
     if len(rest):
         labels.append(f"others ({len(rest):,})")
         shown.append(sum(coins_of(rest["cost"], of.coin)))
-    values = [float(coins) / 10**of.coin.places for coins in shown]
+    values = [nanos / 1e9 for nanos in (*nanos_of(top["cost_exact"]), *([exact_total(rest)] if len(rest) else []))]
     return as_drawn(charts.bars(labels, values, [of.coin.text(c) for c in shown], f"Cost by team in {of.currency}"))
 
 

@@ -17,7 +17,14 @@ Row = dict[str, object]
 def charge(cost: str, team: str | None = "red", **more: object) -> Row:
     """A row of ``daily_mart``: a pod's, all of it memory in use."""
     figures: Row = {c.name: Decimal(0) for c in DAILY_MART.columns if pa.types.is_decimal(c.type)}
-    named: Row = {"cost_metric": "billed", "currency": "USD", "team": team, "model": "llm", "bucket": "workload", "basis": "exclusive"}
+    named: Row = {
+        "cost_metric": "billed",
+        "currency": "USD",
+        "team": team,
+        "model": "llm",
+        "bucket": "workload",
+        "basis": "exclusive",
+    }
     named |= {"billing_period": OCTOBER, "booked_period": OCTOBER, "run_id": "r", "gpu_model": "A"}
     return {**figures, **named, "cost": Decimal(cost), "used_cost": Decimal(cost), **more}
 
@@ -25,8 +32,19 @@ def charge(cost: str, team: str | None = "red", **more: object) -> Row:
 def line(cost: str, **more: object) -> Row:
     """A row of ``reconciliation``: a line of the first day, charged as a whole."""
     start = datetime(2026, 10, 1, tzinfo=UTC)
-    named: Row = {"provider": "aws", "billing_account": "1", "billing_period": OCTOBER, "line_item_id": f"line {cost}", "run_id": "r"}
-    named |= {"charge_period_start": start, "charge_period_end": start + timedelta(days=1), "source_file": "b.csv", "source_row": 1}
+    named: Row = {
+        "provider": "aws",
+        "billing_account": "1",
+        "billing_period": OCTOBER,
+        "line_item_id": f"line {cost}",
+        "run_id": "r",
+    }
+    named |= {
+        "charge_period_start": start,
+        "charge_period_end": start + timedelta(days=1),
+        "source_file": "b.csv",
+        "source_row": 1,
+    }
     named |= {"cost_metric": "billed", "currency": "USD", "state": "allocated", "rounding": Decimal(0), "difference": Decimal(0)}
     return {**named, "line_cost": Decimal(cost), "cost_in": Decimal(cost), "cost_out": Decimal(cost), **more}
 
@@ -54,7 +72,9 @@ def write_day(
 def write_adjustments(folder: Path, rows: Sequence[Row], booked: date) -> None:
     """Corrections that were booked on a day."""
     named: Row = {"closed_run_id": "a", "run_id": "b", "cause": "bill_restated", "leg": "restated"}
-    TableStore(str(folder)).write(ADJUSTMENTS.name, Partition(booked, "prod"), _table(ADJUSTMENTS, [{**named, **r} for r in rows]))
+    TableStore(str(folder)).write(
+        ADJUSTMENTS.name, Partition(booked, "prod"), _table(ADJUSTMENTS, [{**named, **r} for r in rows])
+    )
 
 
 def _table(shape: Table, rows: Sequence[Row]) -> pa.Table:

@@ -71,7 +71,9 @@ def test_thirds_add_up_as_shown(tmp_path: Path) -> None:
 
 def test_what_changed_and_why(tmp_path: Path) -> None:
     """red: 10 h at 1 become 15 h at 1.20: 5 for volume, 3 for price. blue is new, green gone; the bucket was never measured."""
-    write_day(tmp_path, [charge("18", "red", gpu_hours=Decimal(15)), charge("4", "blue"), charge("9", None, bucket="unallocated")])
+    write_day(
+        tmp_path, [charge("18", "red", gpu_hours=Decimal(15)), charge("4", "blue"), charge("9", None, bucket="unallocated")]
+    )
     last = {"billing_period": SEPTEMBER, "booked_period": SEPTEMBER}
     before = [charge("10", "red", gpu_hours=Decimal(10), **last), charge("6", "green", **last)]
     write_day(tmp_path, [*before, charge("7", None, bucket="unallocated", **last)], day=SEPTEMBER)
@@ -114,7 +116,12 @@ def test_how_sure_and_what_it_paid_for(tmp_path: Path) -> None:
 
 
 def test_findings_by_money(tmp_path: Path) -> None:
-    many = [finding("unowned", risk="2"), finding("unowned", risk="3", subject="x"), finding("low_coverage", risk="4"), finding("no_series")]
+    many = [
+        finding("unowned", risk="2"),
+        finding("unowned", risk="3", subject="x"),
+        finding("low_coverage", risk="4"),
+        finding("no_series"),
+    ]
     write_day(tmp_path, [charge("10")], findings=many)
     rows = figures(tmp_path).findings.to_pylist()
     assert [(r["code"], r["findings"], r["at_risk"], r["largest_subject"]) for r in rows] == [
