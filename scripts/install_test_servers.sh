@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what tests start themselves and what is no Python package: Prometheus, VictoriaMetrics and the Java of Spark, from the
-# Debian packages prometheus, victoria-metrics and default-jre-headless, and Azurite, by npm into the folder .servers of this
-# checkout. Where one cannot be installed, the tests that need it are skipped and say why.
+# Debian packages prometheus, victoria-metrics and default-jre-headless, the browser and the office that look at reports, from
+# chromium and libreoffice-calc-nogui, and Azurite, by npm into the folder .servers of this checkout. Where one cannot be installed, the tests that need it are skipped and say why.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -42,6 +42,14 @@ fi
 
 if ! command -v java >/dev/null; then
     debian_packages Spark default-jre-headless || true # 17 in Debian 12, 21 in Debian 13; Spark runs on both
+fi
+
+if ! command -v chromium >/dev/null; then
+    debian_packages Chromium chromium || true
+fi
+
+if ! command -v soffice >/dev/null; then
+    debian_packages LibreOffice libreoffice-calc-nogui || true
 fi
 
 if ! grep -qs "\"version\": \"$azurite\"" .servers/node_modules/azurite/package.json; then
