@@ -10,7 +10,7 @@ from pipelines.reports.columns import coins_of, nanos_of
 from pipelines.reports.figures import KINDS, SURE, MonthFigures, exact_total
 from pipelines.reports.names import clean
 from pipelines.reports.page import Cell, Column, Page, Row, Section, as_drawn
-from pipelines.reports.sentences import NO_SHARE, amount, cards, kind_costs, lead, month_name, notes, share, tied
+from pipelines.reports.sentences import NO_SHARE, UNTIED, amount, cards, kind_costs, lead, month_name, notes, share, tied
 from pipelines.reports.tie import BILL, CHARGED, CORRECTIONS, DIFFERENCE, ELSEWHERE, LATE, OUTSIDE, REPORT
 from pipelines.version import VERSION
 
@@ -52,7 +52,7 @@ def _page(of: MonthFigures, sections: list[Section], team: str | None) -> Page:
         tied=tied(of) if team is None else "",
         coin_name=f"whole {of.currency}" if not of.coin.places else f"{of.currency} with {of.coin.places} decimals",
         version=VERSION,
-        notes=notes(of),
+        notes=notes(of) if team is None else [n for n in notes(of) if n.head != UNTIED],
         cards=cards(of, team),
         sections=sections,
         team=team,

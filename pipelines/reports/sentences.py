@@ -14,6 +14,7 @@ _MONTHS = (
     *("July", "August", "September", "October", "November", "December"),
 )
 NO_SHARE = "-"
+UNTIED = "Does not tie to the bill."
 
 
 def month_name(of: MonthFigures) -> str:
@@ -66,28 +67,33 @@ def tied(of: MonthFigures) -> str:
         costs.setdefault((row["side"], row["what"]), []).append(coins)
     lines, charged, outside = (sum(costs.get(("bill", what), [0])) for what in (BILL, CHARGED, OUTSIDE))
     elsewhere, extra = costs["bill", ELSEWHERE][0], sum(sum(costs.get(("report", what), [0])) for what in (LATE, CORRECTIONS))
-    off = [
-        n for what, n in zip(of.tie["what"].to_pylist(), nanos_of(of.tie["cost_exact"]), strict=True) if what == DIFFERENCE and n
-    ]
     text = f"The bill's lines of the month come to {amount(of, lines)}: {of.coin.text(charged)} charged"
     text += f", {of.coin.text(outside)} out of scope by rule" + (
         f", {of.coin.text(elsewhere)} on other days" if elsewhere else ""
     )
     text += f"; {of.coin.text(extra)} more is booked here from other days or months" if extra else ""
-    return text + (f"; they do NOT tie: {', '.join(exact_text(n) for n in off)} differ." if off else "; the difference is 0.")
+    return text + ("; this does not tie." if _off(of) else "; the difference is 0.")
 
 
 def notes(of: MonthFigures) -> list[Note]:
-    """Which days of which cluster are not in the figures."""
+    """What must be read before the figures: that they do not tie, which days of which cluster are not in them."""
+    off = _off(of)
+    found = [Note(UNTIED, f"{', '.join(map(exact_text, off))} {of.currency} differ; see the end.")] if off else []
     if not of.missing:
-        return []
+        return found
     days: dict[str, list[str]] = {}
     for day, cluster in of.missing:
         days.setdefault(clean(cluster), []).append(str(day))
     names = [f"{cluster}: {_ranges(found)}" for cluster, found in days.items()]
     rest = f"; and {len(names) - 20} more clusters" if len(names) > 20 else ""
     text = f"These days are not computed and not in the figures: {'; '.join(names[:20])}{rest}."
-    return [Note("Month to date.", text)]
+    return [*found, Note("Month to date.", text)]
+
+
+def _off(of: MonthFigures) -> list[int]:
+    """The differences of the tie that are not 0, exactly."""
+    steps = zip(of.tie["what"].to_pylist(), nanos_of(of.tie["cost_exact"]), strict=True)
+    return [nanos for what, nanos in steps if what == DIFFERENCE and nanos]
 
 
 def _ranges(days: Sequence[str]) -> str:

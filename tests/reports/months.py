@@ -14,7 +14,7 @@ OCTOBER, FIRST = date(2026, 10, 1), date(2026, 10, 1)
 Row = dict[str, object]
 
 
-def charge(cost: str, team: str | None = "red", **more: object) -> Row:
+def charge(cost: str, team: object = "red", **more: object) -> Row:
     """A row of ``daily_mart``: a pod's, all of it memory in use."""
     figures: Row = {c.name: Decimal(0) for c in DAILY_MART.columns if pa.types.is_decimal(c.type)}
     named: Row = {

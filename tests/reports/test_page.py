@@ -110,7 +110,7 @@ def test_nothing_is_cut_fetched_or_run(tmp_path: Path, browser: Browser, month: 
     assert len(charts) >= (0 if month is empty else 2)
     assert all(seen > 0 and seen == inside and texts for _, seen, inside, texts in charts), charts
     if month in TOTALS:
-        assert TOTALS[month] in browser.value("document.body.innerText")  # type: ignore[index]
+        assert TOTALS[month] in browser.value("document.body.innerText")
 
 
 def test_names_are_shown_as_they_are(tmp_path: Path, browser: Browser) -> None:

@@ -41,7 +41,7 @@ def test_the_reports_figures_follow_from_the_bill(page: str) -> None:
     assert shown["Total"] == Decimal("490.66") == sum(shown[t] for t in (*teams, "documents", "support"))
     assert abs(shown["documents"] - Decimal(float(exact["ocr"]))) < CENT
     tie = {row[0]: row[1] for row in cells(page, "tie") if row}
-    everything = sum(Decimal(line["EffectiveCost"]) for line in bill)
+    everything = sum((Decimal(line["EffectiveCost"]) for line in bill), Decimal())
     assert Decimal(tie["Bill lines of the month"]) == everything.quantize(CENT)
     outside = sum(Decimal(value) for step, value in tie.items() if step.startswith("Out of scope"))
     assert outside == everything - nodes

@@ -55,10 +55,10 @@ def test_totals_recalculated_by_an_office_are_the_sums(tmp_path: Path) -> None:
     month(tmp_path)
     assert report(tmp_path, "--format", "xlsx") == 0
     profile = (tmp_path / "office").as_uri()
-    made = [str(OFFICE), f"-env:UserInstallation={profile}", "--headless", "--convert-to", "ods", "--outdir", tmp_path]
-    subprocess.run([*made, tmp_path / "r" / f"{STEM}.xlsx"], check=True, capture_output=True, timeout=180)
+    made = [str(OFFICE), f"-env:UserInstallation={profile}", "--headless", "--convert-to", "ods", "--outdir", str(tmp_path)]
+    subprocess.run([*made, str(tmp_path / "r" / f"{STEM}.xlsx")], check=True, capture_output=True, timeout=180)
     again = [*made[:-3], "csv:Text - txt - csv (StarCalc):44,34,76,1,,0,false,true,false,false,false,2", *made[-2:]]
-    subprocess.run([*again, tmp_path / f"{STEM}.ods"], check=True, capture_output=True, timeout=180)
+    subprocess.run([*again, str(tmp_path / f"{STEM}.ods")], check=True, capture_output=True, timeout=180)
     (found,) = tmp_path.glob("*.csv")
     rows = list(csv.reader(found.open(encoding="utf-8", newline="")))
     assert rows[-1][0] == "total"
@@ -127,3 +127,10 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path, capsys: pytest.CaptureFixt
     (tmp_path / "r").write_text("a file", encoding="utf-8")
     assert report(tmp_path) == 2
     assert "cannot be made" in capsys.readouterr().err
+
+
+def test_what_does_not_tie_is_said_at_the_top(tmp_path: Path) -> None:
+    write_day(tmp_path / "out", [charge("10"), charge("1")], [line("10")])
+    assert report(tmp_path, "--format", "html") == 0
+    page = (tmp_path / "r" / f"{STEM}.html").read_text(encoding="utf-8")
+    assert "<strong>Does not tie to the bill.</strong> 1.000000000 USD differ" in page
