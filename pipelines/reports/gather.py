@@ -22,6 +22,7 @@ _PAIR = ("cost_metric", "currency")
 _LINE = (*_PAIR, "provider", "billing_account", "line_item_id", "charge_period_start", "charge_period_end", "line_cost")
 _STATE = (*_PAIR, "state", "rule")
 _READ = [*_LINE, "billing_period", "state", "rule", "cost_in", "cost_out"]
+_UNUSED = ("cluster", "booked_period", "cost_center", "namespace")
 _FOUND = ["code", "severity", "subject", "evidence", "count", "cost_at_risk", "currency"]
 
 
@@ -56,7 +57,7 @@ def gather(store: TableStore, month: Month, clusters: Sequence[str], accepted: C
     mine = [p for p in there if p.day in set(month.days) and (p.cluster in clusters or p.cluster == BILL_CLUSTER)]
     wanted = [(day, name) for day in month.days for name in clusters]
     computed = {(p.day, p.cluster) for p in mine}
-    rows = month_rows(store, month)
+    rows = _booked(store, month)
     if not len(rows) and computed.isdisjoint(wanted):
         raise ChargebackError(
             f"{store.place('daily_mart')}: no day of {month} is there; compute it with "
@@ -70,7 +71,7 @@ def gather(store: TableStore, month: Month, clusters: Sequence[str], accepted: C
     return Gathered(
         month,
         rows,
-        month_rows(store, month.before),
+        _booked(store, month.before),
         sums(states, _STATE, ("cost_in", "cost_out")),
         sums(whole, _PAIR, ("line_cost",)),
         parted.group_by([*_LINE], use_threads=False).aggregate([]),
@@ -79,6 +80,12 @@ def gather(store: TableStore, month: Month, clusters: Sequence[str], accepted: C
         len({p.day for p in there if p.day in set(month.before.days)}),
         closed,
     )
+
+
+def _booked(store: TableStore, month: Month) -> pa.Table:
+    """What a report needs of the rows that are booked in a month."""
+    rows = month_rows(store, month)
+    return rows.select([name for name in rows.column_names if name not in _UNUSED])
 
 
 def _lines(store: TableStore, partition: Partition, month: Month) -> tuple[pa.Table, pa.Table, pa.Table]:
