@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 
 from allocation.errors import ChargebackError, SettingsError, nearest
-from pipelines import cli_close, cli_export, cli_load, cli_marts, cli_warehouse, clock
+from pipelines import cli_close, cli_export, cli_load, cli_marts, cli_report, cli_warehouse, clock
 from pipelines.commands import CHECK_FAILED, EARLIEST_DAY, LATEST_DAY, ConfigPath, Format, OutputFormat, day_of, load, window
 
 app = typer.Typer(
@@ -213,6 +213,7 @@ def init(
 cli_warehouse.attach(app)
 cli_close.attach(app)
 cli_marts.attach(app)
+cli_report.attach(app)
 
 
 def _ask(given: str | None, question: str, default: str) -> str:

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs what tests start themselves and what is no Python package: Prometheus, VictoriaMetrics, the Java of Spark and PostgreSQL,
-# from the Debian packages prometheus, victoria-metrics, default-jre-headless and postgresql, and Azurite, by npm into the folder
-# .servers of this checkout. Where one cannot be installed, the tests that need it are skipped and say why.
+# from the Debian packages prometheus, victoria-metrics, default-jre-headless and postgresql, the browser and the office that look
+# at reports, from chromium and libreoffice-calc-nogui, and Azurite, by npm into the folder .servers of this checkout. Where one
+# cannot be installed, the tests that need it are skipped and say why.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -46,6 +47,14 @@ fi
 
 if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
     debian_packages PostgreSQL postgresql || true # tests start servers of their own; the package's may run or not
+fi
+
+if ! command -v chromium >/dev/null; then
+    debian_packages Chromium chromium || true
+fi
+
+if ! command -v soffice >/dev/null; then
+    debian_packages LibreOffice libreoffice-calc-nogui || true
 fi
 
 if ! grep -qs "\"version\": \"$azurite\"" .servers/node_modules/azurite/package.json; then
