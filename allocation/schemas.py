@@ -105,6 +105,11 @@ LINE_ITEMS = Table(
         _n("sub_account", TEXT, "usage account, project or subscription"),
         _n("region", TEXT, "region"),
         _c("billing_period", pa.date32(), "first day of the invoice month"),
+        _n(
+            "invoice_id",
+            TEXT,
+            "invoice that the line stands on; null until the provider has issued it, or where the format has none",
+        ),
         _c("charge_period_start", TIME, "start of the line's own period, inclusive"),
         _c("charge_period_end", TIME, "its end, exclusive"),
         _c("charge_category", TEXT, "Usage, Purchase, Tax, Credit or Adjustment"),

@@ -17,6 +17,7 @@ from billing_adapters.azure_columns import (
     CHARGE,
     CURRENCY,
     HASHED,
+    INVOICE,
     LOCATION,
     METER,
     PRICING,
@@ -38,7 +39,7 @@ from billing_adapters.base import BillOptions, Delivery
 from billing_adapters.files import FileStore
 from billing_adapters.lines import Origin, currencies, machine_milliseconds, one_text, quantities
 from billing_adapters.parsed import parsed_lines
-from billing_adapters.readers import read_batches
+from billing_adapters.readers import has_column, read_batches
 from billing_adapters.row_batches import RowBatch
 from billing_adapters.row_ids import content_hashes
 
@@ -60,6 +61,11 @@ def azure_lines(store: FileStore, options: BillOptions, delivery: Delivery, name
         yield _lines(batch, origin, dates, delivery)
 
 
+def tells_invoices(store: FileStore, delivery: Delivery) -> bool:
+    """Whether a file of the delivery has the column of invoices; one is enough."""
+    return has_column(store, delivery.files, [INVOICE], one_word)
+
+
 def _lines(batch: RowBatch, origin: Origin, dates: Dates, delivery: Delivery) -> pa.Table:
     """One batch as lines."""
     options = origin.options
@@ -75,6 +81,7 @@ def _lines(batch: RowBatch, origin: Origin, dates: Dates, delivery: Delivery) ->
         **period,
         "billing_period": pc.coalesce(period["billing_period"], of_folder, first_days),
         "line_item_id": hashes.texts(),
+        "invoice_id": batch.encoded(INVOICE),
         "resource_id": batch.encoded(RESOURCE),
         "usage_quantity": quantities(batch.amounts(QUANTITY)[QUANTITY]),
     }

@@ -11,7 +11,7 @@ from billing_adapters.base import DateOrder
 from billing_adapters.currencies import ensure_currency
 from billing_adapters.files import holds_secret
 from pipelines.scope_settings import ScopeRuleEntry
-from pipelines.values import Bytes, Instant
+from pipelines.values import Bytes, DurationMs, Instant
 
 CostMetric = Literal["billed", "effective", "contracted", "list"]
 AWS_REPORTS = ("aws-cur", "aws-cur2")
@@ -70,6 +70,7 @@ class BillingEntry(_Section):
     max_bytes_billed: Bytes = 100 << 30
     include_promotions: bool = False
     date_order: DateOrder = "month_first"
+    final_after: DurationMs | None = None
 
     @property
     def marks(self) -> list[object]:
@@ -103,6 +104,8 @@ class BillingEntry(_Section):
             raise ValueError("`external_id` is told to a role: name `role_arn`")
         if self.kind == RATE_CARD and (self.include or self.exclude):
             raise ValueError("a rate card has no `include` and `exclude`: its rates' `match` says what it charges")
+        if self.kind == RATE_CARD and self.final_after is not None:
+            raise ValueError("a rate card has no `final_after`: it is final when the month is over")
         if self.capacity_blocks and self.kind not in AWS_REPORTS:
             raise ValueError(f"`capacity_blocks` belong to the kinds {', '.join(AWS_REPORTS)}")
         for name, kind in _OF_ONE_KIND.items():

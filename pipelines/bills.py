@@ -35,6 +35,8 @@ class Bill:
     delivery: Delivery
     key: str
     costs: tuple[str, ...]
+    entry: str
+    """The entry's name, as ``source_id`` of its lines."""
 
 
 def options_of(entry: BillingEntry, number: int, since: date | None = None, prices: PriceOptions | None = None) -> BillOptions:
@@ -80,7 +82,7 @@ def discover(settings: Settings) -> list[Bill]:
                         f"billing: the entries {other!r} and {options.source_id!r} hold the same delivery under cost {cost!r}; "
                         "it would be charged twice. Take one out"
                     )
-            found.append(Bill(source, delivery, _key(entry, options.source_id, delivery.delivery_id), entry.costs))
+            found.append(Bill(source, delivery, _key(entry, options.source_id, delivery.delivery_id), entry.costs, options.source_id))
     return found
 
 
