@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from allocation.money import nanos_column, nanos_to_decimal, sum_nanos
+from allocation.money import NO_RESIDUE, nanos_column, nanos_to_decimal, sum_nanos
 from allocation.schemas import MONEY
 from billing_adapters.base import TellsInvoices
 from billing_adapters.rate_files import RateCardBill
@@ -172,7 +172,7 @@ def _count(batch: pa.RecordBatch, metrics: Sequence[str], seen: _Seen) -> bool:
     costs = {metric: batch[f"{metric}_nanos"].to_numpy() for metric in metrics}
     charged = np.zeros(len(batch), bool)
     for metric, nanos in costs.items():
-        cut = pc.not_equal(batch[f"{metric}_residue"], pa.scalar(0).cast(batch[f"{metric}_residue"].type))
+        cut = pc.not_equal(batch[f"{metric}_residue"], NO_RESIDUE)
         charged |= (nanos != 0) | cut.to_numpy(zero_copy_only=False)
     without = charged & ~invoiced
     seen.charged += int(charged.sum())
