@@ -57,9 +57,8 @@ def test_lines_without_an_invoice_are_counted_with_their_money(tmp_path: Path) -
     rest = {INVOICE: "", "line_item_unblended_cost": "1.5", "pricing_public_on_demand_cost": "2"}
     cur2(tmp_path, {INVOICE: "77"}, rest, {**rest, "line_item_currency_code": "EUR"}, rest)
     settings = settings_of(tmp_path, {"kind": "aws-cur2", "path": "cur2", "cost": ["billed", "list"]})
-    lack = (
-        "3 of 4 lines that cost something have no invoice id: 1.50 EUR (billed), 3.00 USD (billed), 2.00 EUR (list), 4.00 USD (list)"
-    )
+    money = "1.50 EUR (billed), 3.00 USD (billed), 2.00 EUR (list), 4.00 USD (list)"
+    lack = f"3 of 4 lines that cost something have no invoice id: {money}"
     todo = "wait for the invoice, set billing[].final_after, or close with --accept-open"
     assert one(settings) == ("invoice", False, f"{lack}; {todo}")
 
