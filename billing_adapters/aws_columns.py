@@ -23,10 +23,11 @@ UNUSED_RECURRING = "reservation_unused_recurring_fee"
 NET_UNUSED_RECURRING = "reservation_net_unused_recurring_fee"
 RESERVATION = "reservation_reservation_a_r_n"
 RESOURCE = "line_item_resource_id"
-INVOICE = "bill_invoice_id"
 AMOUNT = "line_item_usage_amount"
 LINE_ID = "identity_line_item_id"
 PARENT = "split_line_item_parent_resource_id"
+INVOICE = "bill_invoice_id"
+"""No part of ``HASHED``: a line keeps its id when its invoice is issued."""
 RAN_IN = "capacity_reservation_capacity_reservation_arn"
 
 _MANDATORY = (
@@ -62,7 +63,7 @@ _COSTS = (
 HASHED = tuple(sorted({*_MANDATORY, *_OPTIONAL, *_COSTS} - {LINE_ID}))
 """The columns whose content makes the id of a line without one of its own, and the order of lines that share one."""
 WANTED = (*HASHED, LINE_ID, INVOICE, "product")
-ACCOUNTING = ("bill_payer_account_id", "line_item_usage_account_id", "line_item_currency_code", INVOICE)
+ACCOUNTING = ("bill_payer_account_id", "line_item_usage_account_id", "line_item_currency_code")
 PLACING = (
     "line_item_availability_zone", "line_item_product_code", "line_item_usage_type", "product_instance_type", "product_region",
     "product_region_code",

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from billing_adapters.aws_costs import METRICS
-from billing_adapters.aws_lines import aws_lines
+from billing_adapters.aws_lines import aws_lines, tells_invoices
 from billing_adapters.base import BillOptions, Delivery, ensure_sayable
 from billing_adapters.data_exports import exported_deliveries
 from billing_adapters.files import open_bill, single_file
@@ -26,3 +26,7 @@ class AwsCur2Bill:
     def parse(self, delivery: Delivery) -> Iterator[pa.Table]:
         """See ``base.BillSource``."""
         return aws_lines(self._store, self._options, delivery)
+
+    def tells_invoices(self, delivery: Delivery) -> bool:
+        """See ``base.TellsInvoices``."""
+        return tells_invoices(self._store, delivery)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from allocation.schemas import TEXT
 from billing_adapters import aws_costs, aws_scope
-from billing_adapters.aws_columns import ACCOUNTING, INVOICE, PARENT, PLACING, RESERVATION, RESOURCE, RULING
+from billing_adapters.aws_columns import ACCOUNTING, PARENT, PLACING, RESERVATION, RESOURCE, RULING
 from billing_adapters.aws_resources import KIND, NONE, OWN_ID
 from billing_adapters.base import BillOptions
 from billing_adapters.lines import currencies, one_of, one_text
@@ -78,7 +78,6 @@ def _accounts(batch: RowBatch, options: BillOptions) -> dict[str, pa.Array]:
         "currency": currencies(batch, "line_item_currency_code", options.currency),
         "billing_account": batch.required("bill_payer_account_id"),
         "sub_account": batch.text("line_item_usage_account_id"),
-        "invoice_id": batch.text(INVOICE),
     }
 
 

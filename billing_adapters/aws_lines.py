@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from allocation.schemas import TEXT, TIME
-from billing_adapters.aws_columns import AMOUNT, HASHED, LINE_ID, RESOURCE, WANTED, ensure_readable, one_word
+from billing_adapters.aws_columns import AMOUNT, HASHED, INVOICE, LINE_ID, RESOURCE, WANTED, ensure_readable, one_word
 from billing_adapters.aws_costs import line_costs
 from billing_adapters.aws_facts import STATES_MACHINE, facts
 from billing_adapters.aws_resources import BLOCK, KIND, OWN_ID, RESERVATION_ID, resources
@@ -16,7 +16,7 @@ from billing_adapters.base import BillOptions, CapacityBlock, Delivery
 from billing_adapters.files import FileStore
 from billing_adapters.lines import Origin, machine_milliseconds, one_of, periods, quantities
 from billing_adapters.parsed import parsed_lines
-from billing_adapters.readers import read_batches
+from billing_adapters.readers import has_column, read_batches
 from billing_adapters.row_batches import RowBatch
 from billing_adapters.row_ids import content_hashes
 
@@ -32,6 +32,11 @@ def aws_lines(store: FileStore, options: BillOptions, delivery: Delivery) -> Ite
     for name in delivery.files:
         for batch in read_batches(store, name, WANTED, ensure_readable, one_word):
             yield _lines(batch, origin)
+
+
+def tells_invoices(store: FileStore, delivery: Delivery) -> bool:
+    """Whether a file of the delivery has the column of invoices; one is enough."""
+    return has_column(store, delivery.files, [INVOICE], one_word)
 
 
 def _lines(batch: RowBatch, origin: Origin) -> pa.Table:
@@ -51,6 +56,7 @@ def _lines(batch: RowBatch, origin: Origin) -> pa.Table:
         **known,
         **period,
         "line_item_id": pc.coalesce(ids, hashes.texts()) if ids.null_count else ids,
+        "invoice_id": batch.encoded(INVOICE),
         "resource_id": batch.encoded(RESOURCE),
         "capacity_reservation": ran_in,
         "usage_quantity": quantities(batch.amounts(AMOUNT)[AMOUNT]),

@@ -16,19 +16,21 @@ CURRENCY, PRICING_CURRENCY = "BillingCurrency", "PricingCurrency"
 QUANTITY, UNIT = "Quantity", "UnitOfMeasure"
 EFFECTIVE_PRICE, LIST_PRICE, LIST_COST = "EffectivePrice", "PayGPrice", "PaygCostInBillingCurrency"
 RESOURCE, INFO = "ResourceId", "AdditionalInfo"
-SUBSCRIPTION, ACCOUNT, INVOICE = "SubscriptionId", "BillingAccountId", "InvoiceId"
+SUBSCRIPTION, ACCOUNT = "SubscriptionId", "BillingAccountId"
 CATEGORY, METER, METER_ID, SERVICE = "MeterCategory", "MeterName", "MeterId", "ConsumedService"
 CHARGE, PRICING = "ChargeType", "PricingModel"
 RESERVATION, BENEFIT = "ReservationId", "BenefitId"
 REGION, LOCATION = "ResourceLocation", "Location"
+INVOICE = "InvoiceId"
 
 _MANDATORY = (COST, DATE, CATEGORY, RESOURCE, INFO)
-WANTED = (
+_TELLING = (
     *_MANDATORY, PERIOD_START, PERIOD_END, CURRENCY, PRICING_CURRENCY, QUANTITY, UNIT, EFFECTIVE_PRICE, LIST_PRICE, LIST_COST,
-    SUBSCRIPTION, ACCOUNT, INVOICE, METER, METER_ID, SERVICE, CHARGE, PRICING, RESERVATION, BENEFIT, REGION, LOCATION,
+    SUBSCRIPTION, ACCOUNT, METER, METER_ID, SERVICE, CHARGE, PRICING, RESERVATION, BENEFIT, REGION, LOCATION,
 )  # fmt: skip
-HASHED = tuple(sorted({*WANTED} - {INVOICE}))
-"""The columns whose content makes the id of a line: Azure gives none."""
+HASHED = tuple(sorted(_TELLING))
+"""The columns whose content makes the id of a line: Azure gives none. A line keeps it when its invoice is issued."""
+WANTED = (*_TELLING, INVOICE)
 
 _SAME = {
     COST: ("Cost", "PreTaxCost"),

@@ -9,11 +9,12 @@ import pyarrow as pa
 
 from billing_adapters.azure_costs import FOCUS, ensure_dataset
 from billing_adapters.azure_exports import azure_deliveries
-from billing_adapters.azure_lines import azure_lines
+from billing_adapters.azure_lines import azure_lines, tells_invoices
 from billing_adapters.azure_manifests import counted, rows_told
 from billing_adapters.base import BillOptions, Delivery
 from billing_adapters.files import open_bill
 from billing_adapters.focus_lines import focus_lines
+from billing_adapters.focus_lines import tells_invoices as focus_tells_invoices
 from billing_adapters.focus_versions import focus_version
 from billing_adapters.readers import header_of
 
@@ -47,6 +48,11 @@ class AzureBill:
             told = f"FOCUS {focus_version(header_of(self._store, delivery.files[0]))}" if delivery.files else FOCUS
         run = delivery.detail.get("manifest", "").rpartition("/")[0]
         return f"{told or 'an export whose type nothing tells'}{f', run {run}' if run else ''}"
+
+    def tells_invoices(self, delivery: Delivery) -> bool:
+        """See ``base.TellsInvoices``."""
+        told = focus_tells_invoices if self._is_focus(delivery) else tells_invoices
+        return told(self._store, delivery)
 
     def _is_focus(self, delivery: Delivery) -> bool:
         """By the manifest's type, else by the first file's header."""

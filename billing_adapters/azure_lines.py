@@ -39,12 +39,12 @@ from billing_adapters.base import BillOptions, Delivery
 from billing_adapters.files import FileStore
 from billing_adapters.lines import Origin, currencies, machine_milliseconds, one_text, quantities
 from billing_adapters.parsed import parsed_lines
-from billing_adapters.readers import read_batches
+from billing_adapters.readers import has_column, read_batches
 from billing_adapters.row_batches import RowBatch
 from billing_adapters.row_ids import content_hashes
 
 _STATES_MACHINE = "states_machine"
-_ACCOUNTING = (ACCOUNT, SUBSCRIPTION, CURRENCY, INVOICE)
+_ACCOUNTING = (ACCOUNT, SUBSCRIPTION, CURRENCY)
 _PLACING = (REGION, LOCATION, METER)
 _RULING = (CHARGE, CATEGORY, SERVICE, UNIT, PRICING)
 _WHETHER = (RESOURCE, RESERVATION, BENEFIT)
@@ -59,6 +59,11 @@ def azure_lines(store: FileStore, options: BillOptions, delivery: Delivery, name
 
     for batch in read_batches(store, name, WANTED, check, one_word):
         yield _lines(batch, origin, dates, delivery)
+
+
+def tells_invoices(store: FileStore, delivery: Delivery) -> bool:
+    """Whether a file of the delivery has the column of invoices; one is enough."""
+    return has_column(store, delivery.files, [INVOICE], one_word)
 
 
 def _lines(batch: RowBatch, origin: Origin, dates: Dates, delivery: Delivery) -> pa.Table:
@@ -76,6 +81,7 @@ def _lines(batch: RowBatch, origin: Origin, dates: Dates, delivery: Delivery) ->
         **period,
         "billing_period": pc.coalesce(period["billing_period"], of_folder, first_days),
         "line_item_id": hashes.texts(),
+        "invoice_id": batch.encoded(INVOICE),
         "resource_id": batch.encoded(RESOURCE),
         "usage_quantity": quantities(batch.amounts(QUANTITY)[QUANTITY]),
     }
@@ -126,7 +132,6 @@ def _accounts(few: RowBatch, options: BillOptions) -> dict[str, pa.Array]:
     return {
         "billing_account": account,
         "sub_account": subscription,
-        "invoice_id": few.text(INVOICE),
         "currency": _currencies(few, options.currency),
     }
 

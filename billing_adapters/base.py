@@ -132,6 +132,15 @@ class TellsFormat(Protocol):
 
 
 @runtime_checkable
+class TellsInvoices(Protocol):
+    """A source whose format has a column of invoices."""
+
+    def tells_invoices(self, delivery: Delivery) -> bool:
+        """Whether the delivery has that column, by its headers, filled or not."""
+        ...
+
+
+@runtime_checkable
 class EstimatesScan(Protocol):
     """A source whose reading is paid by what it scans."""
 

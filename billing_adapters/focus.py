@@ -14,7 +14,7 @@ from billing_adapters.azure_manifests import counted, rows_told
 from billing_adapters.base import BillOptions, Delivery
 from billing_adapters.data_exports import exported_deliveries, has_manifests
 from billing_adapters.files import DATA_SUFFIXES, fingerprint, is_data, open_bill
-from billing_adapters.focus_lines import focus_lines
+from billing_adapters.focus_lines import focus_lines, tells_invoices
 from billing_adapters.focus_versions import check_header, focus_version
 from billing_adapters.readers import header_of
 
@@ -51,3 +51,7 @@ class FocusBill:
         header = header_of(self._store, delivery.files[0])
         check_header(delivery.files[0], header, self._options.costs)
         return f"FOCUS {focus_version(header)}"
+
+    def tells_invoices(self, delivery: Delivery) -> bool:
+        """See ``base.TellsInvoices``."""
+        return tells_invoices(self._store, delivery)

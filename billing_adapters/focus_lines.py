@@ -18,7 +18,7 @@ from billing_adapters.focus_scope import SCOPE_COLUMNS, machine_time, scope_rule
 from billing_adapters.focus_versions import COST_COLUMNS, MANDATORY, PROVIDER_COLUMNS, check_header
 from billing_adapters.lines import Origin, currencies, one_of, periods, quantities, renamed, sure
 from billing_adapters.parsed import parsed_lines
-from billing_adapters.readers import read_batches
+from billing_adapters.readers import has_column, read_batches
 from billing_adapters.row_batches import RowBatch
 from billing_adapters.row_ids import content_hashes, text_hashes
 
@@ -56,7 +56,9 @@ _HASHED = tuple(sorted((*MANDATORY, *PROVIDER_COLUMNS, *_OPTIONAL, *COST_COLUMNS
 _DETAILS = ("SkuPriceDetails", "x_SkuDetails")
 _NAMING = (*_DETAILS, "AdditionalInfo")
 """Columns in which Azure names the machine of a scale set."""
-_WANTED = (*_HASHED, *_NAMING)
+_INVOICES = ("InvoiceId", "x_InvoiceId")
+"""Azure's FOCUS 1.0 has the second, before the specification had the first."""
+_WANTED = (*_HASHED, *_NAMING, "x_InvoiceId")
 _FEW_VALUES = (
     *SCOPE_COLUMNS,
     *PROVIDER_COLUMNS,
@@ -64,7 +66,6 @@ _FEW_VALUES = (
     "BillingCurrency",
     "CapacityReservationId",
     "ChargeClass",
-    "InvoiceId",
     "PricingCategory",
     "RegionId",
     "SkuId",
@@ -104,6 +105,11 @@ def focus_lines(store: FileStore, options: BillOptions, delivery: Delivery, name
         yield _lines(batch, origin)
 
 
+def tells_invoices(store: FileStore, delivery: Delivery) -> bool:
+    """Whether a file of the delivery has a column of invoices; one is enough."""
+    return has_column(store, delivery.files, _INVOICES)
+
+
 def _lines(batch: RowBatch, origin: Origin) -> pa.Table:
     """One batch as lines."""
     hashes = content_hashes(batch, _HASHED)
@@ -115,6 +121,7 @@ def _lines(batch: RowBatch, origin: Origin) -> pa.Table:
         **periods(batch, "ChargePeriodStart", "ChargePeriodEnd", "BillingPeriodStart"),
         **told,
         "line_item_id": hashes.texts(),
+        "invoice_id": _invoices(batch),
         "resource_id": resources,
         "instance_type": _instance_types(batch, own_type, told["instance_type"]),
         "scope_rule": split_rules(batch, told["scope_rule"], resources),
@@ -126,6 +133,13 @@ def _lines(batch: RowBatch, origin: Origin) -> pa.Table:
     return parsed_lines(columns, hashes, line_costs(batch, columns, origin.options.costs))
 
 
+def _invoices(batch: RowBatch) -> pa.Array:
+    """The invoice of each row, encoded by dictionary."""
+    if "x_invoiceid" not in batch.columns:
+        return batch.encoded("InvoiceId")
+    return pc.coalesce(*[batch.text(name) for name in _INVOICES]).dictionary_encode()
+
+
 def _repeated(batch: RowBatch, currency: str | None) -> dict[str, pa.Array]:
     """What is the same for all rows of equal descriptions: passed on as it stands, or by a small list of words."""
     category, own_type = _charge_categories(batch), batch.text("x_InstanceType")
@@ -133,7 +147,6 @@ def _repeated(batch: RowBatch, currency: str | None) -> dict[str, pa.Array]:
     columns = {
         "billing_account": batch.required("BillingAccountId"),
         "sub_account": batch.text("SubAccountId"),
-        "invoice_id": batch.text("InvoiceId"),
         "currency": currencies(batch, "BillingCurrency", currency),
         "charge_category": category,
         "provider": _providers(batch),

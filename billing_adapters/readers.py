@@ -61,6 +61,12 @@ def header_of(store: FileStore, name: str) -> list[str]:
     return []
 
 
+def has_column(store: FileStore, names: Sequence[str], columns: Sequence[str], spelling: Spelling = str.lower) -> bool:
+    """Whether any of the files has one of these columns in any spelling; headers alone are read, up to the first that has."""
+    wanted = set(map(spelling, columns))
+    return any(spelling(column.strip()) in wanted for name in names for column in header_of(store, name))
+
+
 class _HeaderSeen(Exception):  # noqa: N818 - ends a reading, no fault
     def __init__(self, columns: list[str]) -> None:
         self.columns = columns

@@ -1,127 +1,217 @@
-"""What the bills say of a month now: whether they are final, and what their lines come to day by day.
+"""Whether the bills of a month are final, and what they say in all: what closing a month asks of the bills.
 
-A line of a final bill names the invoice that it stands on; where a format has no such sign, or no line of a bill does, a bill is
-final some days after the month (``final_after``).
+Here does not belong what is charged of them (``months``), nor what closing does.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime, time, timedelta
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from allocation.money import NO_MONEY, nanos_column
+from allocation.money import NO_RESIDUE, nanos_column, nanos_to_decimal, sum_nanos
 from allocation.schemas import MONEY
+from billing_adapters.base import TellsInvoices
 from billing_adapters.rate_files import RateCardBill
-from pipelines.billing_entries import AWS_REPORTS, RATE_CARD, BillingEntry
-from pipelines.bills import Bill, discover, keep, options_of
-from pipelines.months import Month
-from pipelines.settings import Settings
+from pipelines.billing_entries import RATE_CARD, BillingEntry
+from pipelines.bills import Bill, discover, month_batches, options_of
+from pipelines.months import BACK, Month
+from pipelines.settings import Settings, day_start
 from pipelines.storage import TableStore
 
-_TOTALS = pa.schema(
+Sign = Literal["invoice", "age", "none"]
+TOTALS = pa.schema(
     [
-        ("date", pa.date32()), ("source_id", pa.string()), ("cost_metric", pa.string()), ("currency", pa.string()),
-        ("has_invoice", pa.bool_()), ("cost", MONEY), ("lines", pa.int64()),
+        pa.field("date", pa.date32(), False),
+        pa.field("source_id", pa.string(), False),
+        pa.field("cost_metric", pa.string(), False),
+        pa.field("currency", pa.string(), False),
+        pa.field("cost", MONEY, False),
+        pa.field("lines", pa.int64(), False),
     ]
-)  # fmt: skip
-_KEYS = _TOTALS.names[:5]
+)
+"""What the bills say: ``date`` is the UTC date on which a line starts."""
 
 
 @dataclass(frozen=True)
 class Finality:
-    """Whether one billing entry is final for a month: by ``invoice``, by ``age``, or by nothing (``none``), and why."""
+    """Whether one billing entry's month is final, by which sign, and what was seen."""
 
     entry: str
-    sign: str
+    sign: Sign
     final: bool
     evidence: str
 
 
-@dataclass(frozen=True)
-class Delivered:
-    """What the bills' lines of one billing period come to.
+@dataclass
+class _Seen:
+    """What was counted of an entry's lines of a month. ``lacking`` is money without an invoice by metric and currency."""
 
-    ``totals``: ``date`` (on which lines begin), ``source_id``, ``cost_metric``, ``currency``, ``has_invoice``, ``cost``,
-    ``lines``.
+    charged: int = 0
+    without_invoice: int = 0
+    tells: bool = False
+    lacking: dict[tuple[str, str], int] = field(default_factory=dict)
+
+
+def finality(
+    settings: Settings, store: TableStore, month: Month, now: datetime, bills: Sequence[Bill] | None = None
+) -> list[Finality]:
+    """Of each configured billing entry whether its bill of the month is final at ``now``.
+
+    ``bills`` are the deliveries that stand, where they are known already. What is not kept yet is parsed.
     """
-
-    totals: pa.Table
-
-    @property
-    def by_day(self) -> pa.Table:
-        """``date``, ``cost_metric``, ``currency``, ``cost`` and ``lines``."""
-        return _summed(self.totals, ["date", "cost_metric", "currency"])
-
-
-def delivered(settings: Settings, store: TableStore, month: Month) -> Delivered:
-    """The month by all deliveries that stand now; those that the store does not keep yet are parsed. Rate cards have none."""
-    tables = [_TOTALS.empty_table()]
-    for bill in discover(settings):
-        tables += _of_bill(bill, store, month)
-    return Delivered(_summed(pa.concat_tables(tables), _KEYS))
+    bills = discover(settings) if bills is None else bills
+    found = []
+    for number, entry in enumerate(settings.billing):
+        name = options_of(entry, number).source_id
+        if entry.kind == RATE_CARD:
+            found.append(_of_card(name, month, now))
+        else:
+            mine = [bill for bill in _deliveries(bills, month) if bill.number == number]
+            found.append(_of_bill(name, entry, _seen(mine, store, month), month, now))
+    return found
 
 
-def _of_bill(bill: Bill, store: TableStore, month: Month) -> Iterator[pa.Table]:
-    """The month's lines of one delivery, batch by batch."""
-    if isinstance(bill.source, RateCardBill) or bill.delivery.billing_period not in (None, month.first):
-        return
-    if not store.has_bill(bill.key):
-        keep(bill, store)
-    columns = ["billing_period", "charge_period_start", "source_id", "invoice_id", "currency"]
-    for batch in store.bill_batches(bill.key, [*columns, *(f"{metric}_nanos" for metric in bill.costs)]):
-        rows = pa.Table.from_batches([batch])
-        rows = rows.filter(pc.equal(rows["billing_period"], pa.scalar(month.first)))
-        for metric in bill.costs:
-            yield _of_metric(rows, metric)
+def delivered_totals(settings: Settings, store: TableStore, month: Month, bills: Sequence[Bill] | None = None) -> pa.Table:
+    """What the bills say now for the billing period, by day, entry, metric and currency (``TOTALS``), in this order.
+
+    Rate cards have no delivery and are left out. ``bills`` is as for ``finality``. What lies beyond nine decimals is not in
+    ``cost``, as in ``line_items``.
+    """
+    bills = discover(settings) if bills is None else bills
+    tables = [TOTALS.empty_table()]
+    for bill in _deliveries(bills, month):
+        name = options_of(settings.billing[bill.number], bill.number).source_id
+        tables += _totals(bill, store, month, name)
+    keys = ["date", "source_id", "cost_metric", "currency"]
+    summed = _summed(pa.concat_tables(tables), keys, ["cost", "lines"])
+    return summed.select(TOTALS.names).cast(TOTALS).sort_by([(key, "ascending") for key in keys])
 
 
-def _of_metric(rows: pa.Table, metric: str) -> pa.Table:
-    columns = {
-        "date": rows["charge_period_start"].cast(pa.date32()),
-        "source_id": rows["source_id"].cast(pa.string()),
-        "cost_metric": pa.repeat(metric, len(rows)),
-        "currency": rows["currency"].cast(pa.string()),
-        "has_invoice": pc.is_valid(rows["invoice_id"]),
-        "cost": nanos_column(rows[f"{metric}_nanos"].to_numpy()),
-        "lines": pa.repeat(1, len(rows)).cast(pa.int64()),
-    }
-    return _summed(pa.table(columns), _KEYS)
+def _deliveries(bills: Sequence[Bill], month: Month) -> list[Bill]:
+    """Those that may have lines of the billing period: none says so for certain but by days, and a line may come late."""
+    reach = month.first - BACK, month.next.next.first
+    bills = [bill for bill in bills if not isinstance(bill.source, RateCardBill)]
+    told = [(bill, bill.delivery.days) for bill in bills]
+    return [bill for bill, days in told if days is None or (days[0] < reach[1] and reach[0] < days[1])]
 
 
-def finality(settings: Settings, found: Delivered, month: Month, now: datetime) -> list[Finality]:
-    """Each billing entry's state, in the configured order."""
-    return [_of_entry(entry, options_of(entry, n).source_id, found, month, now) for n, entry in enumerate(settings.billing)]
+def _of_card(name: str, month: Month, now: datetime) -> Finality:
+    over = now >= day_start(month.next.first)
+    return Finality(name, "age", over, f"a rate card is final once the month is over; {month} is {'over' if over else 'not'}")
 
 
-def _of_entry(entry: BillingEntry, name: str, found: Delivered, month: Month, now: datetime) -> Finality:
-    end = datetime.combine(month.next.first, time(), UTC)
-    if entry.kind == RATE_CARD:
-        return Finality(name, "age", now >= end, f"a rate card is final when {month} is over")
-    lines = found.totals.filter(pc.equal(found.totals["source_id"], name))
-    with_cost = lines.filter(pc.not_equal(lines["cost"], NO_MONEY))
-    lacking = with_cost.filter(pc.invert(with_cost["has_invoice"]))
-    if len(with_cost) and not len(lacking):
-        return Finality(name, "invoice", True, f"all its {pc.sum(lines['lines']).as_py()} lines of {month} stand on an invoice")
-    named = bool(len(with_cost) - len(lacking)) or entry.kind in AWS_REPORTS
-    why = f"{_lacking(lacking)} of {month} stand on no invoice" if len(lacking) else f"it has no line of {month}"
+def _of_bill(name: str, entry: BillingEntry, seen: _Seen, month: Month, now: datetime) -> Finality:
+    """By invoices where all that costs something stands on one, else by age where the entry sets one."""
+    end = day_start(month.next.first)
+    if seen.tells and seen.charged and not seen.without_invoice:
+        told = f"all {seen.charged} lines that cost something have an invoice id"
+        return Finality(name, "invoice", now >= end, told if now >= end else f"{told}, but {month} is not over")
+    told = _lack(seen)
     if entry.final_after is None:
-        advice = "wait for the invoice" if named else "its format has no sign of that; say `final_after` (5d, for example) for it"
-        return Finality(name, "invoice" if named else "none", False, f"{why}; {advice}")
-    until = end + timedelta(milliseconds=entry.final_after)
-    state = "is past" if now >= until else "is not reached"
-    return Finality(name, "age", now >= until, f"{why}; its `final_after`, {until:%Y-%m-%dT%H:%MZ}, {state}")
+        todo = "set billing[].final_after" if not seen.tells else "wait for the invoice, set billing[].final_after"
+        return Finality(name, "invoice" if seen.tells else "none", False, f"{told}; {todo}, or close with --accept-open")
+    due = end + timedelta(milliseconds=entry.final_after)
+    if now >= due:
+        return Finality(name, "age", True, f"{told}; final by age: final_after was over at {due:%Y-%m-%dT%H:%M:%SZ}")
+    told = f"{told}; final by age from {due:%Y-%m-%dT%H:%M:%SZ} on (final_after), or close with --accept-open"
+    return Finality(name, "invoice" if seen.tells else "age", False, told)
 
 
-def _lacking(lines: pa.Table) -> str:
-    sums = _summed(lines, ["cost_metric", "currency"]).to_pylist()
-    money = ", ".join(f"{row['cost']:f} {row['currency']} {row['cost_metric']}" for row in sums)
-    return f"{pc.sum(lines['lines']).as_py()} lines ({money})"
+def _lack(seen: _Seen) -> str:
+    """What speaks against a final bill, or does not speak at all."""
+    if not seen.charged:
+        return "no line of the month costs anything"
+    if not seen.tells:
+        return f"the bill has no invoice ids ({seen.charged} lines cost something)"
+    money = ", ".join(f"{_plain(nanos)} {currency} ({metric})" for (metric, currency), nanos in sorted(seen.lacking.items()))
+    return f"{seen.without_invoice} of {seen.charged} lines that cost something have no invoice id: {money}"
 
 
-def _summed(table: pa.Table, keys: list[str]) -> pa.Table:
-    sums = table.group_by(keys, use_threads=False).aggregate([("cost", "sum"), ("lines", "sum")])
-    names = [*keys, "cost", "lines"]
-    schema = pa.schema([_TOTALS.field(name) for name in names])
-    return sums.rename_columns(names).cast(schema).sort_by([(key, "ascending") for key in keys])
+def _plain(nanos: int) -> str:
+    """An amount with two decimals, or as many more as it has.
+
+    >>> _plain(1_500_000_000), _plain(-1)
+    ('1.50', '-0.000000001')
+    """
+    whole, _, rest = f"{nanos_to_decimal(nanos):f}".partition(".")
+    return f"{whole}.{rest.rstrip('0').ljust(2, '0')}"
+
+
+def _seen(bills: Sequence[Bill], store: TableStore, month: Month) -> _Seen:
+    """What the lines of these deliveries say; headers are asked where no line has an invoice."""
+    seen = _Seen()
+    silent = []
+    for bill in bills:
+        before = seen.charged
+        filled = False
+        columns = ["currency", "invoice_id", *_of_metrics(bill, "nanos"), *_of_metrics(bill, "residue")]
+        for batch in month_batches(bill, store, month.first, columns):
+            filled |= _count(batch, bill.costs, seen)
+        seen.tells |= filled
+        if not filled and seen.charged > before:
+            silent.append(bill)
+    seen.tells = seen.tells or any(_tells_invoices(bill) for bill in silent)
+    return seen
+
+
+def _tells_invoices(bill: Bill) -> bool:
+    return isinstance(bill.source, TellsInvoices) and bill.source.tells_invoices(bill.delivery)
+
+
+def _of_metrics(bill: Bill, what: str) -> list[str]:
+    return [f"{metric}_{what}" for metric in bill.costs]
+
+
+def _count(batch: pa.RecordBatch, metrics: Sequence[str], seen: _Seen) -> bool:
+    """Adds a batch's lines to what was seen; whether any line has an invoice."""
+    invoiced = pc.is_valid(batch["invoice_id"]).to_numpy(zero_copy_only=False)
+    costs = {metric: batch[f"{metric}_nanos"].to_numpy() for metric in metrics}
+    charged = np.zeros(len(batch), bool)
+    for metric, nanos in costs.items():
+        cut = pc.not_equal(batch[f"{metric}_residue"], NO_RESIDUE)
+        charged |= (nanos != 0) | cut.to_numpy(zero_copy_only=False)
+    without = charged & ~invoiced
+    seen.charged += int(charged.sum())
+    seen.without_invoice += int(without.sum())
+    if without.any():
+        currencies = pc.cast(batch["currency"], pa.string()).dictionary_encode()
+        codes = currencies.indices.to_numpy()
+        for code, currency in enumerate(currencies.dictionary.to_pylist()):
+            mine = without & (codes == code)
+            for metric, nanos in costs.items() if mine.any() else ():
+                seen.lacking[metric, currency] = seen.lacking.get((metric, currency), 0) + sum_nanos(nanos[mine])
+    return bool(invoiced.any())
+
+
+def _totals(bill: Bill, store: TableStore, month: Month, source_id: str) -> Iterator[pa.Table]:
+    """A delivery's rows of ``TOTALS``, a table a metric."""
+    columns = ["charge_period_start", "currency", *_of_metrics(bill, "nanos")]
+    sums = [*bill.costs, "lines"]
+    parts = [_by_day(batch, bill.costs) for batch in month_batches(bill, store, month.first, columns)]
+    if not parts:
+        return
+    whole = _summed(pa.concat_tables(parts), ["date", "currency"], sums)
+    for metric in bill.costs:
+        texts = {name: pa.repeat(text, len(whole)) for name, text in (("source_id", source_id), ("cost_metric", metric))}
+        rows = {**{name: whole[name] for name in ("date", "currency", "lines")}, **texts, "cost": whole[metric]}
+        yield pa.table({name: rows[name] for name in TOTALS.names}).cast(TOTALS)
+
+
+def _by_day(batch: pa.RecordBatch, metrics: Sequence[str]) -> pa.Table:
+    """One batch, summed: int64 would wrap, decimals do not."""
+    columns = {
+        "date": pc.cast(pc.floor_temporal(batch["charge_period_start"], unit="day"), pa.date32()),
+        "currency": pc.cast(batch["currency"], pa.string()),
+        "lines": pa.array(np.ones(len(batch), np.int64)),
+        **{metric: nanos_column(batch[f"{metric}_nanos"].to_numpy()) for metric in metrics},
+    }
+    return _summed(pa.table(columns), ["date", "currency"], [*metrics, "lines"])
+
+
+def _summed(rows: pa.Table, keys: Sequence[str], sums: Sequence[str]) -> pa.Table:
+    found = rows.group_by(list(keys)).aggregate([(name, "sum") for name in sums])
+    return found.rename_columns([name.removesuffix("_sum") for name in found.column_names])

@@ -58,7 +58,6 @@ class BillingEntry(_Section):
     cost: CostMetric | list[CostMetric] = "billed"
     name: str | None = None
     currency: Annotated[str, AfterValidator(ensure_currency)] | None = None
-    final_after: DurationMs | None = None
     endpoint_url: str | None = None
     region: str | None = None
     include: list[ScopeRuleEntry] = []
@@ -71,6 +70,7 @@ class BillingEntry(_Section):
     max_bytes_billed: Bytes = 100 << 30
     include_promotions: bool = False
     date_order: DateOrder = "month_first"
+    final_after: DurationMs | None = None
 
     @property
     def marks(self) -> list[object]:
@@ -104,6 +104,8 @@ class BillingEntry(_Section):
             raise ValueError("`external_id` is told to a role: name `role_arn`")
         if self.kind == RATE_CARD and (self.include or self.exclude):
             raise ValueError("a rate card has no `include` and `exclude`: its rates' `match` says what it charges")
+        if self.kind == RATE_CARD and self.final_after is not None:
+            raise ValueError("a rate card has no `final_after`: it is final when the month is over")
         if self.capacity_blocks and self.kind not in AWS_REPORTS:
             raise ValueError(f"`capacity_blocks` belong to the kinds {', '.join(AWS_REPORTS)}")
         for name, kind in _OF_ONE_KIND.items():

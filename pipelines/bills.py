@@ -1,7 +1,7 @@
 """Deliveries of all configured bills: found, parsed once, kept by fingerprint, read by day."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
@@ -35,6 +35,8 @@ class Bill:
     delivery: Delivery
     key: str
     costs: tuple[str, ...]
+    number: int
+    """The entry's place in the configuration."""
 
 
 def options_of(entry: BillingEntry, number: int, since: date | None = None, prices: PriceOptions | None = None) -> BillOptions:
@@ -80,7 +82,8 @@ def discover(settings: Settings) -> list[Bill]:
                         f"billing: the entries {other!r} and {options.source_id!r} hold the same delivery under cost {cost!r}; "
                         "it would be charged twice. Take one out"
                     )
-            found.append(Bill(source, delivery, _key(entry, options.source_id, delivery.delivery_id), entry.costs))
+            key = _key(entry, options.source_id, delivery.delivery_id)
+            found.append(Bill(source, delivery, key, entry.costs, number))
     return found
 
 
@@ -129,6 +132,16 @@ def keep(bill: Bill, store: TableStore) -> None:
     """Parses a delivery into the store, batch by batch."""
     ordinals = Ordinals()
     store.write_bill(bill.key, map(ordinals.numbered, bill.source.parse(bill.delivery)), ordinals.table)
+
+
+def month_batches(bill: Bill, store: TableStore, month: date, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Some columns of a delivery's lines of one billing period, as they are kept; it is parsed where it is not yet.
+
+    A line stands once, with its money under every metric (see ``parsed``).
+    """
+    if not store.keeps_bill(bill.key):
+        keep(bill, store)
+    yield from store.bill_batches(bill.key, month, columns)
 
 
 def kept_delivery(store: TableStore, key: str, costs: Sequence[str], first: pa.Scalar, until: pa.Scalar) -> pa.Table | None:

@@ -16,7 +16,7 @@ from allocation.schemas import ADJUSTMENTS, DAILY_MART
 from pipelines.storage import Partition, TableStore
 
 _READERS = 8
-_BACK = timedelta(days=400)
+BACK = timedelta(days=400)
 """How long before a month a day can lie that a line of the month's bill still corrects."""
 _MARKS = ("date", "cluster", "entry")
 _KEPT = [name for name in DAILY_MART.names if name != "run_id"]
@@ -75,7 +75,7 @@ def month_rows(store: TableStore, month: Month) -> pa.Table:
 
 def may_hold(partition: Partition, month: Month) -> bool:
     """Whether money of the month can stand in a partition of that day."""
-    return month.first - _BACK <= partition.day <= month.next.next.first
+    return month.first - BACK <= partition.day <= month.next.next.first
 
 
 def _rows(store: TableStore, table: str, partition: Partition, month: Month) -> Iterator[pa.Table]:

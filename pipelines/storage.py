@@ -17,6 +17,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from allocation.errors import ChargebackError
@@ -241,15 +242,26 @@ class TableStore:
                 raise _damaged(f"{self.location}/{path}") from error
         return lines, self.read_file(f"line_items/_ordinals/{key}.parquet")
 
-    def has_bill(self, key: str) -> bool:
+    def bill_batches(self, key: str, month: date, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Some columns of a delivery's kept lines whose ``billing_period`` is the month, with few lines in memory.
+
+        A row group that has no line of the month, by its statistics, is not read.
+        """
+        with self._opened(f"line_items/{key}.parquet") as file:
+            place = file.schema_arrow.get_field_index("billing_period")
+            for group in range(file.num_row_groups):
+                told = file.metadata.row_group(group).column(place).statistics
+                if told is not None and told.has_min_max and not told.min <= month <= told.max:
+                    continue
+                for batch in file.iter_batches(_ROW_GROUP, [group], ["billing_period", *columns]):
+                    lines = batch.filter(pc.equal(batch["billing_period"], pa.scalar(month)))
+                    if len(lines):
+                        yield lines.select(list(columns))
+
+    def keeps_bill(self, key: str) -> bool:
         """Whether the lines of a delivery are kept."""
         with self._place.reaching():
             return self._place.there(f"line_items/{key}.parquet")
-
-    def bill_batches(self, key: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Some columns of all kept lines of a delivery, with few of them in memory."""
-        with self._opened(f"line_items/{key}.parquet") as file:
-            yield from file.iter_batches(columns=list(columns))
 
     def check_writable(self) -> None:
         """Proves that the location can be written; raises what a run would raise."""

@@ -11,8 +11,8 @@ from allocation.errors import SettingsError, nearest
 from allocation.findings import Code
 from allocation.money import NO_MONEY
 from allocation.schemas import BILL_CLUSTER
-from pipelines.bill_finality import Delivered, Finality, delivered, finality
-from pipelines.bills import discover
+from pipelines.bill_finality import Finality, delivered_totals, finality
+from pipelines.bills import Bill, discover
 from pipelines.cards import cards_of
 from pipelines.months import Month
 from pipelines.results import RESULT_TABLES
@@ -53,16 +53,16 @@ def readiness(
     for code in accepted:
         if code not in set(Code):
             raise SettingsError(f"--accept {code!r} is no code of a finding; {nearest(code, [*Code])}")
-    tables, told = recorded(store, month), delivered(settings, store, month)
-    bills = tuple(finality(settings, told, month, now))
-    found = [
+    tables, found = recorded(store, month), discover(settings)
+    bills = tuple(finality(settings, store, month, now, found))
+    obstacles = [
         *_not_over(month, now),
         *_missing(settings, store, month),
-        *_differing(settings, told, tables),
+        *_differing(settings, found, delivered_totals(settings, store, month, found), tables),
         *([] if accept_open else _not_final(bills)),
         *_errors(settings, store, month, accepted),
     ]
-    return Readiness(tuple(found), tables, bills)
+    return Readiness(tuple(obstacles), tables, bills)
 
 
 def _not_over(month: Month, now: datetime) -> Iterator[Obstacle]:
@@ -90,15 +90,15 @@ def _missing(settings: Settings, store: TableStore, month: Month) -> Iterator[Ob
             yield Obstacle(MISSING, f"{partition.day} of cluster {partition.cluster!r} {what}", *place)
 
 
-def _differing(settings: Settings, told: Delivered, tables: Recorded) -> Iterator[Obstacle]:
+def _differing(settings: Settings, bills: Sequence[Bill], told: pa.Table, tables: Recorded) -> Iterator[Obstacle]:
     """Days on which the bills' lines add up to something else than what the tables hold of them."""
-    cards = {bill.delivery.files[0] for bill in cards_of(discover(settings))}
+    cards = {bill.delivery.files[0] for bill in cards_of(bills)}
     held = tables.lines.filter(pc.invert(pc.is_in(tables.lines["source_file"], value_set=pa.array(sorted(cards), pa.string()))))
     turned = by_day(held)
     for number, name in enumerate(turned.column_names):
         if name in ("cost", "lines"):
             turned = turned.set_column(number, name, pc.negate(turned[name]).cast(turned[name].type))
-    gap = by_day(pa.concat_tables([told.by_day, turned]))
+    gap = by_day(pa.concat_tables([by_day(told), turned]))
     open_ones = gap.filter(pc.or_(pc.not_equal(gap["cost"], NO_MONEY), pc.not_equal(gap["lines"], 0)))
     for row in open_ones.sort_by([("date", "ascending"), ("cost_metric", "ascending"), ("currency", "ascending")]).to_pylist():
         day = row["date"]
@@ -115,7 +115,7 @@ def _differing(settings: Settings, told: Delivered, tables: Recorded) -> Iterato
 def _not_final(bills: Sequence[Finality]) -> Iterator[Obstacle]:
     for bill in bills:
         if not bill.final:
-            yield Obstacle(NOT_FINAL, f"the bill {bill.entry!r} is not final: {bill.evidence}; or say --accept-open")
+            yield Obstacle(NOT_FINAL, f"the bill {bill.entry!r} is not final: {bill.evidence}")
 
 
 def _errors(settings: Settings, store: TableStore, month: Month, accepted: Collection[str]) -> Iterator[Obstacle]:
