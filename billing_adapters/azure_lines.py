@@ -129,11 +129,7 @@ def _accounts(few: RowBatch, options: BillOptions) -> dict[str, pa.Array]:
     if account.null_count:
         index = pc.index(pc.is_null(account), True).as_py()
         raise few.error(index, f"{ACCOUNT} and {SUBSCRIPTION} are empty", "Correct the export.")
-    return {
-        "billing_account": account,
-        "sub_account": subscription,
-        "currency": _currencies(few, options.currency),
-    }
+    return {"billing_account": account, "sub_account": subscription, "currency": _currencies(few, options.currency)}
 
 
 def _currencies(few: RowBatch, expected: str | None) -> pa.Array:

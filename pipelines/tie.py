@@ -109,7 +109,7 @@ def _summed(table: pa.Table, keys: int) -> pa.Table:
     """Rows with equal values in the first columns together, the others added up."""
     names = table.column_names
     sums = table.group_by(names[:keys], use_threads=False).aggregate([(name, "sum") for name in names[keys:]])
-    return sums.rename_columns(names).cast(table.schema.remove_metadata())
+    return sums.rename_columns(names).cast(pa.schema([field.with_nullable(True) for field in table.schema.remove_metadata()]))
 
 
 def _once(rows: pa.Table) -> pa.Table:
