@@ -10,8 +10,9 @@ import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import date
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -19,6 +20,9 @@ from rich.console import Console
 from allocation.errors import ChargebackError, SettingsError, nearest
 from pipelines import cli_close, cli_export, cli_load, cli_marts, cli_report, cli_warehouse, clock
 from pipelines.commands import CHECK_FAILED, EARLIEST_DAY, LATEST_DAY, ConfigPath, Format, OutputFormat, day_of, load, window
+
+if TYPE_CHECKING:
+    from pipelines.walk import Walk
 
 app = typer.Typer(
     name="gpu-chargeback", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich",
@@ -79,12 +83,20 @@ def run(
             settings, refetch=refetch, accept_less_metrics=accept_less_metrics, watch=watch, booking_date=booked_on
         )
         with opened as walk:
+            _ensure_open(walk, booked_on)
             bills = discover(settings)
             for day in days:
                 summary.add(run_day(walk, day, names, bills))
     show.summary(summary, walk.store, output, as_json=form is Format.JSON)
     if summary.has_errors:
         raise typer.Exit(CHECK_FAILED)
+
+
+def _ensure_open(walk: "Walk", day: date | None) -> None:
+    from pipelines.months import Month  # noqa: PLC0415
+
+    if day is not None and walk.books.is_closed(Month.of(day)):
+        raise SettingsError(f"--booking-date {day}: {Month.of(day)} is closed; name a day of an open month")
 
 
 @app.command()

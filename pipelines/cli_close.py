@@ -117,7 +117,8 @@ def _closed(store: "TableStore", month: str | None) -> "Sequence[Entry]":
     entries = open_books(store).entries
     wanted = entries if month is None else [entry for entry in entries if entry.month == Month.parse(month)]
     if not wanted:
-        raise ChargebackError(f"{store.location}: {month or 'no month'} is not closed; `gpu-chargeback close` closes a month")
+        which = "no month is" if month is None else f"{month} is not"
+        raise ChargebackError(f"{store.location}: {which} closed; `gpu-chargeback close` closes a month")
     return wanted
 
 

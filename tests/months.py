@@ -37,6 +37,10 @@ class Company:
     owners: dict[str, object] = field(default_factory=dict)
     invoices: Mapping[date, str] = field(default_factory=dict)
     entry: dict[str, object] = field(default_factory=lambda: {"final_after": "5d"})
+    start: date = OCTOBER
+    clusters: tuple[str, ...] = ("prod",)
+    output: str = "out"
+    storage: dict[str, object] = field(default_factory=dict)
 
     @property
     def config(self) -> Path:
@@ -47,16 +51,18 @@ class Company:
         (self.folder / "bill.csv").write_text("\n".join([_HEAD, *self._lines()]) + "\n", encoding="utf-8")
         (self.folder / "metrics.om").write_text("\n".join([*self._samples(), "# EOF"]) + "\n", encoding="utf-8")
         node = {"name": "gpu-a", "provider_id": "aws:///z/i-0a", "instance_type": "x", "gpus": 1, "gpu_memory": "40GiB"}
+        none = {"kind": "openmetrics", "path": "none.om", "profile": "dcgm"}
         settings = {
-            "version": 1, "output": "out", "start": OCTOBER,
+            "version": 1, "output": self.output, "storage": self.storage, "start": self.start,
             "clusters": [{"name": "prod", "metrics": [{"kind": "openmetrics", "path": "metrics.om", "profile": "custom",
                 "custom": {
                     "pod_memory": {"metric": "pod_gpu_memory_bytes", "unit": "bytes", "level": "container"},
                     "labels": {"node": "node", "gpu": "gpu_uuid", **{n: n for n in ("namespace", "pod", "container")}},
-                }}], "nodes": [node]}],
+                }}], "nodes": [node]}, *({"name": name, "metrics": [none]} for name in self.clusters[1:])],
             "billing": [{"kind": "focus", "path": "bill.csv", "cost": "billed", **self.entry}],
             "owners": {"team": ["namespace"], **self.owners},
         }  # fmt: skip
+        (self.folder / "none.om").write_text("# EOF\n", encoding="utf-8")
         self.config.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
         return self
 
