@@ -44,7 +44,7 @@ def test_ci_runs_the_readme_lines_and_skips_nothing() -> None:
     assert "export CHARGEBACK_NO_SKIPS=1" in script
 
 
-@pytest.mark.parametrize("script", [".ci/run", "scripts/install_test_servers.sh"])
+@pytest.mark.parametrize("script", [".ci/run", "scripts/install_test_servers.sh", "scripts/install_focus_validator.sh"])
 def test_scripts_are_plain_shell_and_executable(script: str) -> None:
     path = ROOT / script
     subprocess.run(["sh", "-n", path], check=True)

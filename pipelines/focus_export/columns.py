@@ -31,9 +31,12 @@ _AS_THEY_ARE = {
     "x_WorkloadKind": "workload_kind", "x_WorkloadName": "workload_name", "BillingAccountId": "billing_account",
     "BillingCurrency": "currency", "ChargeCategory": "charge_category", "ChargePeriodStart": "charge_period_start",
     "ChargePeriodEnd": "charge_period_end", "RegionId": "region", "SubAccountId": "sub_account",
+    "BillingAccountName": "billing_account", "RegionName": "region", "SubAccountName": "sub_account",
 }  # fmt: skip
+"""Columns of ours by their name in FOCUS; of accounts and regions only the ids are kept, so their names repeat these."""
 _OF_LINE = {
-    "ConsumedUnit": "usage_unit", "ResourceId": "resource_id", "x_CapacityReservation": "capacity_reservation",
+    "ConsumedUnit": "usage_unit", "InvoiceId": "invoice_id", "ResourceId": "resource_id",
+    "x_CapacityReservation": "capacity_reservation",
     "x_OriginChargePeriodStart": "charge_period_start", "x_OriginChargePeriodEnd": "charge_period_end",
     "x_OriginCost": "line_cost", "x_UsageType": "usage_type",
 }  # fmt: skip
@@ -81,7 +84,7 @@ def _names(rows: pa.RecordBatch) -> Values:
     names = ("HostProviderName", "InvoiceIssuerName", "ProviderName", "PublisherName", "ServiceProviderName")
     usage = pc.equal(rows["charge_category"], "Usage")
     return dict.fromkeys(names, provider) | {
-        "ChargeFrequency": pc.if_else(usage, "Usage-Based", None),
+        "ChargeFrequency": pc.if_else(usage, "Usage-Based", "One-Time"),
         "PricingCategory": _renamed(rows["pricing_category"], _PRICING),
     }
 

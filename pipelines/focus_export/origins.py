@@ -15,7 +15,15 @@ from pipelines.settings import day_start
 from pipelines.storage import Partition
 
 OF_RECONCILIATION = ("charge_period_start", "charge_period_end", "line_cost", "resource_id", "service")
-OF_LINE = ("is_correction", "service_category", "usage_type", "usage_quantity", "usage_unit", "capacity_reservation")
+OF_LINE = (
+    "is_correction",
+    "service_category",
+    "usage_type",
+    "usage_quantity",
+    "usage_unit",
+    "capacity_reservation",
+    "invoice_id",
+)
 
 
 def split_lines(asked: Asked, day: date) -> pa.Table:

@@ -79,6 +79,16 @@ def copied(folder: Path, target: Path) -> Path:
     return target / "chargeback.yaml"
 
 
+def with_invoices(bill: Path, invoice: Callable[[dict[str, str]], str]) -> None:
+    """Writes a bill in CSV again, with the column InvoiceId."""
+    with bill.open(encoding="utf-8", newline="") as file:
+        rows = [{**row, "InvoiceId": invoice(row)} for row in csv.DictReader(file)]
+    with bill.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, [*rows[0]])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
 @pytest.fixture(scope="module")
 def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Day:
     folder = tmp_path_factory.mktemp("quickstart") / "copy"
@@ -208,6 +218,24 @@ def test_facts_of_the_line_stay_and_the_holder_s_are_added(quickstart: Day) -> N
     assert element == {"AllocatedRatio": 0.25, "UsageUnit": "GiB-Seconds", "UsageQuantity": 23028 / 1024 * 3600}
     assert row["EffectiveCost"] == Decimal("3.744") / 4
     assert row["x_UntoldCosts"] == "BilledCost,ContractedCost,ListCost"
+
+
+def test_accounts_and_regions_are_named_by_their_ids(quickstart: Day) -> None:
+    named = ("BillingAccountName", "SubAccountName", "RegionName")
+    assert {tuple(row[name] for name in named) for row in quickstart.rows()} == {("111122223333", "444455556666", "us-east-1")}
+
+
+def test_what_is_no_usage_happens_once(quickstart: Day) -> None:
+    found = {(row["ChargeCategory"], row["ChargeFrequency"]) for row in quickstart.rows()}
+    assert found == {("Usage", "Usage-Based"), ("Credit", "One-Time")}
+
+
+def test_each_charge_stands_on_its_line_s_invoice(tmp_path: Path) -> None:
+    config = copied(ROOT / "examples" / "quickstart", tmp_path / "copy")
+    with_invoices(config.parent / "bill.csv", lambda row: "" if row["ChargePeriodStart"] < "2026-10-01T06" else "INV-7")
+    rows = Day(config, date(2026, 10, 1), 1).rows()
+    of_hour = {row["x_OriginChargePeriodStart"].hour: row["InvoiceId"] for row in rows if row["ChargeCategory"] == "Usage"}
+    assert of_hour == {hour: None if hour < 6 else "INV-7" for hour in range(24)}
 
 
 def test_csv_holds_the_same_as_parquet(quickstart: Day) -> None:
