@@ -29,7 +29,7 @@ def publish(walk: Walk, computed: Results) -> Results:
     inputs[BILL] = bill_mark(results.reconciliation)
     if books.hold(results.partition):
         booked = book(walk.store, books, results, inputs, walk.booking_date)
-        _record(walk, results, versions.BOOKED, inputs)
+        _record(walk, results, versions.BOOKED, inputs, results.reconciliation)
         return replace(results, booked=booked)
     _write(walk, results, inputs)
     _record(walk, results, versions.PUBLISHED, inputs)
@@ -45,9 +45,9 @@ def _write(walk: Walk, results: Results, inputs: dict[str, str]) -> None:
         walk.store.write(name, results.partition, table, {**told, "rows": len(table)})
 
 
-def _record(walk: Walk, results: Results, kind: str, inputs: dict[str, str]) -> None:
+def _record(walk: Walk, results: Results, kind: str, inputs: dict[str, str], lines: pa.Table | None = None) -> None:
     told = {"inputs": inputs, "reconciled": plain_rows(results.reconciled), "rows": results.rows.rows}
-    versions.record(walk.store, results.partition, results.run_id, kind, results.daily_mart, told)
+    versions.record(walk.store, results.partition, results.run_id, kind, results.daily_mart, told, lines)
 
 
 def _watched(walk: Walk, results: Results) -> Iterator[pa.RecordBatch]:

@@ -4,18 +4,21 @@ A line of several machines has a row in each of theirs, and one of several days 
 Here does not belong what the bills say themselves (``bill_finality``).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from allocation.schemas import MONEY, RECONCILIATION
+from pipelines.closing.books import open_books
 from pipelines.months import Month, may_hold
 from pipelines.storage import Partition, TableStore
+from pipelines.versions import lines_booked, partitions_of
 
 _READERS = 4
 _LINE = ["line_item_id", "cost_metric", "currency", "source_file"]
@@ -35,14 +38,27 @@ class Recorded:
     lines: pa.Table
 
 
-def recorded(store: TableStore, month: Month) -> Recorded:
-    """What ``reconciliation`` tells of all lines of the month's invoices, whatever days they are charged on."""
-    partitions = [p for p in store.partitions(RECONCILIATION.name) if may_hold(p, month)]
+def recorded(store: TableStore, month: Month, partitions: Sequence[Partition] | None = None) -> Recorded:
+    """What ``reconciliation`` tells of the lines of the month's invoices.
+
+    ``partitions``: those that are looked at; without them all in which such lines can stand, and of those that belong to closed
+    months what was booked of them since.
+    """
+    if partitions is None:
+        known = {*store.partitions(RECONCILIATION.name), *(partitions_of(store) if open_books(store).entries else [])}
+        mine = sorted((p for p in known if may_hold(p, month)), key=lambda p: (p.day, p.cluster))
+        return _recorded(store, month, mine, booked=True)
+    return _recorded(store, month, partitions, booked=False)
+
+
+def _recorded(store: TableStore, month: Month, partitions: Sequence[Partition], *, booked: bool) -> Recorded:
+    held = open_books(store).hold if booked else _held_by_none
+    read = partial(_batches, store, month.first, held)
     with ThreadPoolExecutor(_READERS) as pool:
-        found = list(pool.map(lambda p: _partition(store, p, month), partitions))
+        found = list(pool.map(lambda p: _partition(read(p)), partitions))
         split = pa.concat_tables([_SPLIT.empty_table(), *(one.split for one in found)])
         ids = split["line_item_id"].unique()
-        twice = list(pool.map(lambda p: _whole_after_all(store, p, month, ids), partitions)) if len(ids) else []
+        twice = list(pool.map(lambda p: _whole_after_all(read(p), ids), partitions)) if len(ids) else []
     parts = pa.concat_tables([_PARTS.empty_table(), *(one.parts for one in found)])
     split = _once(pa.concat_tables([split, *twice]))
     lines = pa.concat_tables([_LINES.empty_table(), *(one.lines for one in found), *map(_taken_out, twice), split])
@@ -69,9 +85,9 @@ class _Found(NamedTuple):
     split: pa.Table
 
 
-def _partition(store: TableStore, partition: Partition, month: Month) -> _Found:
+def _partition(batches: Iterable[pa.Table]) -> _Found:
     parts, lines, split = [_PARTS.empty_table()], [_LINES.empty_table()], [_SPLIT.empty_table()]
-    for rows in _batches(store, partition, month.first):
+    for rows in batches:
         parts.append(_summed(rows.select(_PARTS.names), 4))
         whole = pc.equal(rows["cost"], rows["cost_in"])
         here = rows.filter(whole)
@@ -81,10 +97,10 @@ def _partition(store: TableStore, partition: Partition, month: Month) -> _Found:
     return _Found(_summed(pa.concat_tables(parts), 4), _summed(pa.concat_tables(lines), 4), pa.concat_tables(split))
 
 
-def _whole_after_all(store: TableStore, partition: Partition, month: Month, ids: pa.Array) -> pa.Table:
+def _whole_after_all(batches: Iterable[pa.Table], ids: pa.Array) -> pa.Table:
     """Rows that have all of a line of which other rows have nothing."""
     found = [_SPLIT.empty_table()]
-    for rows in _batches(store, partition, month.first):
+    for rows in batches:
         whole = pc.and_(pc.equal(rows["cost"], rows["cost_in"]), pc.is_in(rows["line_item_id"], value_set=ids))
         found.append(rows.filter(whole).select(_SPLIT.names))
     return pa.concat_tables(found)
@@ -96,8 +112,15 @@ def _taken_out(rows: pa.Table) -> pa.Table:
     return turned.append_column("lines", pa.repeat(-1, len(rows)).cast(pa.int64())).select(_LINES.names).cast(_LINES)
 
 
-def _batches(store: TableStore, partition: Partition, period: date) -> Iterator[pa.Table]:
-    for batch in store.batches(RECONCILIATION.name, partition, _COLUMNS):
+def _held_by_none(partition: Partition) -> bool:  # noqa: ARG001
+    return False
+
+
+def _batches(store: TableStore, period: date, held: Callable[[Partition], bool], partition: Partition) -> Iterator[pa.Table]:
+    """The rows of a partition that are of the invoice month; as booked since, where the partition is held by a closed month."""
+    since = lines_booked(store, partition) if held(partition) else None
+    batches = store.batches(RECONCILIATION.name, partition, _COLUMNS) if since is None else since.select(_COLUMNS).to_batches()
+    for batch in batches:
         rows = pa.Table.from_batches([batch])
         rows = rows.cast(pa.schema([field.with_nullable(True).remove_metadata() for field in rows.schema]))
         rows = rows.filter(pc.equal(rows["billing_period"], pa.scalar(period)))

@@ -7,10 +7,11 @@ clock stands here and in no result table. Here does not belong what is closed or
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import cached_property
 from io import BytesIO
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,6 +22,7 @@ from pipelines.storage import Partition, TableStore, parquet_of
 PUBLISHED, BOOKED = "published", "booked"
 _STAMP = "%Y%m%dT%H%M%S.%fZ"
 _TOLD = b"version"
+_TABLE, _LINES = "versions", "lines-"
 
 
 @dataclass(frozen=True)
@@ -64,11 +66,42 @@ def versions_of(store: TableStore, partition: Partition) -> list[Version]:
     """A partition's versions, the oldest first."""
     with store.root.reaching():
         names = store.root.names(_folder(partition))
-    return [Version(store, partition, name) for name in names if name.endswith(".parquet")]
+    return [Version(store, partition, name) for name in names if name.endswith(".parquet") and not name.startswith(_LINES)]
 
 
-def record(store: TableStore, partition: Partition, run_id: str, kind: str, mart: pa.Table, told: Mapping[str, object]) -> None:
-    """Keeps a version, unless the last one has the same figures and rested on the same."""
+def partitions_of(store: TableStore) -> list[Partition]:
+    """All partitions that have versions."""
+    with store.root.reaching():
+        days = store.root.names(_TABLE)
+        found = [(day, cluster) for day in days for cluster in store.root.names(f"{_TABLE}/{day}")]
+    return [
+        Partition(date.fromisoformat(day.removeprefix("date=")), unquote(cluster.removeprefix("cluster=")))
+        for day, cluster in found
+    ]
+
+
+def lines_booked(store: TableStore, partition: Partition) -> pa.Table | None:
+    """Rows of ``reconciliation`` as of the last version, where that was booked; None where the table itself has them."""
+    known = versions_of(store, partition)
+    if not known or known[-1].kind != BOOKED:
+        return None
+    with store.root.reaching():
+        return pq.read_table(BytesIO(store.root.read(f"{_folder(partition)}/{_LINES}{known[-1].name}")))
+
+
+def record(
+    store: TableStore,
+    partition: Partition,
+    run_id: str,
+    kind: str,
+    mart: pa.Table,
+    told: Mapping[str, object],
+    lines: pa.Table | None = None,
+) -> None:
+    """Keeps a version, unless the last one has the same figures and rested on the same.
+
+    ``lines``: the rows of ``reconciliation``, where no table of the partition gets them.
+    """
     known = versions_of(store, partition)
     if known and (kind == BOOKED or known[-1].kind == kind) and _same(known[-1], mart, told):
         return
@@ -77,6 +110,8 @@ def record(store: TableStore, partition: Partition, run_id: str, kind: str, mart
     name = f"{clock.now().strftime(_STAMP)}-{kind}-{run_id}.parquet"
     with store.root.reaching():
         store.root.make(_folder(partition))
+        if lines is not None:
+            store.root.write_whole(f"{_folder(partition)}/{_LINES}{name}", parquet_of(lines))
         store.root.write_whole(f"{_folder(partition)}/{name}", parquet_of(kept))
 
 
@@ -86,4 +121,4 @@ def _same(last: Version, mart: pa.Table, told: Mapping[str, object]) -> bool:
 
 
 def _folder(partition: Partition) -> str:
-    return f"versions/{partition.path}"
+    return f"{_TABLE}/{partition.path}"

@@ -41,6 +41,7 @@ class Company:
     clusters: tuple[str, ...] = ("prod",)
     output: str = "out"
     storage: dict[str, object] = field(default_factory=dict)
+    extra: list[str] = field(default_factory=list)
 
     @property
     def config(self) -> Path:
@@ -67,7 +68,7 @@ class Company:
         return self
 
     def _lines(self) -> list[str]:
-        found = []
+        found = list(self.extra)
         for day in self.days:
             month, following = day.replace(day=1), (day.replace(day=1) + timedelta(days=31)).replace(day=1)
             invoice = self.invoices.get(month, "")

@@ -65,7 +65,7 @@ class MonthFigures:
 
 def pairs(of: Gathered) -> list[tuple[str, str]]:
     """Cost metrics and currencies under which the month has money or bill lines."""
-    known = [table.select(["cost_metric", "currency"]) for table in (of.rows, of.states)]
+    known = [table.select(["cost_metric", "currency"]) for table in (of.rows, of.bill.parts)]
     found = pa.concat_tables([t.cast(pa.schema([("cost_metric", pa.string()), ("currency", pa.string())])) for t in known])
     return sorted((row["cost_metric"], row["currency"]) for row in found.group_by(found.column_names).aggregate([]).to_pylist())
 

@@ -25,8 +25,8 @@ def tie(of: Gathered, rows: pa.Table, cost_metric: str, currency: str) -> pa.Tab
     ``difference`` is what is left of them. Report: charged, what is booked here of other days or bills, corrections.
     """
     mine = [t.filter(pc.and_(pc.equal(t["cost_metric"], cost_metric), pc.equal(t["currency"], currency)))
-            for t in (of.states, of.whole, of.parted)]  # fmt: skip
-    states, lines = mine[0], total_nanos(mine[1]["line_cost"]) + total_nanos(mine[2]["line_cost"])
+            for t in (of.bill.parts, of.bill.lines)]  # fmt: skip
+    states, lines = mine[0], total_nanos(mine[1]["cost"])
     charged = total_nanos(states["cost_out"])
     outside = sums(states.filter(pc.equal(states["state"], "out_of_scope")), ["rule"], ["cost_in"]).sort_by("rule")
     by_rule = list(zip(outside["rule"].to_pylist(), nanos_of(outside["cost_in"]), strict=True))

@@ -25,10 +25,10 @@ LAST = date(2026, 10, 31)
 OCTOBER = Month.parse("2026-10")
 
 
-def obstacles(books: Books, *argv: str) -> list[tuple[str, str | None, str | None]]:
-    found = books.told("close", "2026-10", *argv, code=3)
+def obstacles(books: Books, month: str = "2026-10") -> list[tuple[str, str | None, str | None]]:
+    found = books.told("close", month, code=3)
     assert not found["entry"]
-    assert not open_books(books.store).entries
+    assert not open_books(books.store).is_closed(Month.parse(month))
     return [(one["kind"], one["day"], one["cluster"]) for one in found["obstacles"]]
 
 
@@ -162,6 +162,25 @@ def test_a_cluster_that_comes_later_is_booked_and_not_written(books: Books) -> N
     assert partitions["late"]["booked"]["legs"] == 0
     assert Partition(FIRST, "late") not in books.store.partitions("chargeback")
     assert "are those that were closed" in books.call("verify")
+
+
+def test_an_invoice_of_november_corrects_an_hour_of_closed_october(books: Books) -> None:
+    """Its line cannot stand in October's frozen day; it is booked in November, and November ties all the same."""
+    books.call("close", "2026-10")
+    whole = "2026-11-01T00:00:00Z,2026-12-01T00:00:00Z"
+    hour = "2026-10-31T00:00:00Z,2026-10-31T01:00:00Z"
+    books.company.extra = [f"acct,{whole},{hour},Credit,-1,USD,AWS,Compute,EC2,i-0a,,,"]
+    books.company.days.append(date(2026, 11, 1))
+    books.company.write()
+    books.at("2026-12-06T09:00:00").run(date(2026, 11, 1))
+    assert ("bill_differs", "2026-10-31", None) in obstacles(books, month="2026-11")
+    [net] = [net for partition in books.run(LAST) for net in partition["booked"]["net"]]
+    assert (net["billing_period"], net["cost"]) == ("2026-11-01", "-1.000000000")
+    november = month_rows(books.store, Month.parse("2026-11"))
+    # a day of two hours at 4 dollars, and the correction
+    assert sum(november["cost"].to_pylist()) == Decimal(7)
+    assert {kind for kind, _, _ in obstacles(books, month="2026-11")} == {"day_missing"}
+    assert "are those that were closed" in books.call("verify", "2026-10")
 
 
 def test_opening_again_wants_a_closed_month_and_a_reason(books: Books) -> None:
