@@ -237,9 +237,10 @@ def test_gpu_time_is_gpus_times_expected_time(shard: Shard, costs: list[int]) ->
     rows, _ = charge(lines, parts, usage, pods_table(shard.lives), Owners(), Stamp("p", "r"), periods=told)
     frames = usage.select(["node_key", "period_start", "period_end", "gpu_ordinal", "reason", "bucket"]).to_pandas()
     frames = frames[frames.bucket != "host"].drop_duplicates(["node_key", "period_start", "period_end", "gpu_ordinal"])
-    expected = {(f"id-{p.node}", p.start): p.expected for p in shard.periods}
-    keys = zip(frames.node_key, frames.period_start.astype("int64") // 1000, frames.reason, strict=True)
-    wanted = sum(expected[key, int(start)] * (5 if why == "node_without_metrics" else 1) for key, start, why in keys)
+    expected = {(f"id-{p.node}", p.start, p.end): p.expected for p in shard.periods}
+    spans = [frames[name].astype("int64") // 1000 for name in ("period_start", "period_end")]
+    keys = zip(frames.node_key, *spans, frames.reason, strict=True)
+    wanted = sum(expected[key, start, end] * (5 if why == "node_without_metrics" else 1) for key, start, end, why in keys)
     overlapping = len(shard.periods) > len({p.node for p in shard.periods}) and any(
         a.node == b.node and a.start < b.end and b.start < a.end for a in shard.periods for b in shard.periods if a is not b
     )

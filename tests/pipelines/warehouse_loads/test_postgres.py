@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from allocation.errors import ChargebackError
-from allocation.schemas import CHARGEBACK, FINDINGS, MONEY, RECONCILIATION, RESULTS, TEAM_MODEL, Table
+from allocation.schemas import CHARGEBACK, FINDINGS, MONEY, PUBLIC, RECONCILIATION, RESULTS, TEAM_MODEL, Table
 from pipelines import cli
 from pipelines.storage import Partition, TableStore
 from pipelines.warehouse.words import meaning
@@ -195,7 +195,7 @@ def test_columns_have_comments_types_and_an_index(store: TableStore, config: Pat
         name: rest[2] for name, rest in found.items()
     }.items()
     index = "SELECT count(*) FROM pg_indexes WHERE schemaname = 'gpu_chargeback' AND indexdef LIKE '%%(date, cluster)'"
-    assert database.rows(index) == [(len(RESULTS),)]
+    assert database.rows(index) == [(len(PUBLIC),)]
     (comment,) = database.rows("SELECT obj_description('gpu_chargeback.findings'::regclass)")[0]
     assert comment.startswith(f"A row is {FINDINGS.rows}. ")
 
