@@ -41,6 +41,7 @@ def close(
     """Close a month: prove that it is whole and ties to the bill, then freeze it. Later changes become adjustments."""
     from pipelines import clock  # noqa: PLC0415
     from pipelines.closing.closing import close as close_month  # noqa: PLC0415
+    from pipelines.closing.said import lines  # noqa: PLC0415
     from pipelines.months import Month  # noqa: PLC0415
     from pipelines.walk import open_store  # noqa: PLC0415
     from pipelines.who import user  # noqa: PLC0415
@@ -51,9 +52,10 @@ def close(
     if form is Format.JSON:
         _print_json({"month": month, "entry": found.place, "obstacles": [asdict(o) for o in found.obstacles]})
     elif found.obstacles:
-        _say(f"{month} cannot be closed yet:", *(f"- {obstacle.text}" for obstacle in found.obstacles[:SHOWN]))
-        if len(found.obstacles) > SHOWN:
-            _say(f"... and {len(found.obstacles) - SHOWN} more; --format json lists all")
+        said = lines(found.obstacles)
+        _say(f"{month} cannot be closed yet:", *(f"- {line}" for line in said[:SHOWN]))
+        if len(said) > SHOWN:
+            _say(f"... and {len(said) - SHOWN} more; --format json lists all")
     else:
         content = found.content or {}
         _say(f"{month} is closed; {found.place}")

@@ -25,12 +25,13 @@ NOT_OVER, MISSING, DIFFERS, NOT_FINAL, ERROR = "month_not_over", "day_missing", 
 
 @dataclass(frozen=True)
 class Obstacle:
-    """One thing that keeps a month from being closed; ``day`` and ``cluster`` where it is about one."""
+    """One thing that keeps a month from being closed; ``day`` and ``cluster`` where it is about one, and what these lack."""
 
     kind: str
     text: str
     day: str | None = None
     cluster: str | None = None
+    lacks: str = ""
 
 
 @dataclass(frozen=True)
@@ -84,10 +85,10 @@ def _missing(settings: Settings, store: TableStore, month: Month) -> Iterator[Ob
         lacking = [name for name in RESULT_TABLES if partition not in there[name]]
         if lacking:
             until = partition.day + timedelta(days=1)
-            what = "was never computed" if len(lacking) == len(RESULT_TABLES) else f"lacks {', '.join(lacking)}"
-            what += f": `gpu-chargeback run CONFIG --from {partition.day} --until {until}`"
-            place = partition.day.isoformat(), partition.cluster
-            yield Obstacle(MISSING, f"{partition.day} of cluster {partition.cluster!r} {what}", *place)
+            what = "never computed" if len(lacking) == len(RESULT_TABLES) else f"lacks {', '.join(lacking)}"
+            todo = f"`gpu-chargeback run CONFIG --from {partition.day} --until {until}`"
+            text = f"{partition.day} of cluster {partition.cluster!r}: {what}; {todo}"
+            yield Obstacle(MISSING, text, partition.day.isoformat(), partition.cluster, what)
 
 
 def _differing(settings: Settings, bills: Sequence[Bill], told: pa.Table, tables: Recorded) -> Iterator[Obstacle]:

@@ -42,8 +42,17 @@ def test_days_that_lack_something_are_named(books: Books) -> None:
     ]  # fmt: skip
     said = books.call("close", "2026-10", code=3)
     todo = "`gpu-chargeback run CONFIG --from 2026-10-31 --until 2026-11-01`"
-    assert f"2026-10-31 of cluster 'prod' lacks team_model: {todo}" in said
-    assert "2026-10-30 of cluster 'eu/1' was never computed" in said
+    assert f"2026-10-31 of cluster 'prod': lacks team_model; {todo}" in said
+    assert "2026-10-30 to 2026-10-31 of cluster 'eu/1': never computed; " in said
+
+
+def test_days_in_a_row_are_one_line(books: Books) -> None:
+    books.company.start = date(2026, 10, 2)
+    books.company.write()
+    said = books.call("close", "2026-10", code=3)
+    todo = "`gpu-chargeback run CONFIG --from 2026-10-02 --until 2026-10-30`"
+    assert f"- 2026-10-02 to 2026-10-29 of clusters 'prod', '_bill': never computed; {todo}" in said.splitlines()
+    assert len(books.told("close", "2026-10", code=3)["obstacles"]) == 2 * 28
 
 
 def test_a_bill_that_says_something_else_than_the_tables(books: Books) -> None:
