@@ -6,6 +6,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from pipelines.commands import ConfigPath, load, month_of, window
+
 app = typer.Typer(name="export", no_args_is_help=True, help="Write stored figures in a format of others.")
 
 
@@ -16,7 +18,7 @@ def _group() -> None:
 
 @app.command()
 def focus(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="The configuration file (YAML).")],
+    config: ConfigPath,
     to: Annotated[Path, typer.Option("--to", metavar="FILE", help="The file to write, ending in .parquet or .csv.")],
     first: Annotated[str | None, typer.Option("--from", help="First UTC day. Default: yesterday.")] = None,
     until: Annotated[str | None, typer.Option("--until", help="The day after the last one.")] = None,
@@ -31,7 +33,6 @@ def focus(
     ] = None,
 ) -> None:
     """Write who had what of which charge as FOCUS: computed days, from the store."""
-    from pipelines.commands import load, month_of, window  # noqa: PLC0415
     from pipelines.focus_export.ready import ask  # noqa: PLC0415
     from pipelines.focus_export.versions import schema_of  # noqa: PLC0415
     from pipelines.focus_export.writing import export, writer_of  # noqa: PLC0415

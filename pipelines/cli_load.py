@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from pipelines.commands import Format, load, month_of, window
+from pipelines.commands import ConfigPath, Format, OutputFormat, load, month_of, window
 
 if TYPE_CHECKING:
     from pipelines.storage import Partition
@@ -19,18 +19,16 @@ if TYPE_CHECKING:
 app = typer.Typer(name="load", no_args_is_help=True, help="Copy stored tables into a warehouse.")
 
 
-Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="The configuration file (YAML).")]
 First = Annotated[str | None, typer.Option("--from", help="First UTC day. Default: every stored day.")]
 Until = Annotated[str | None, typer.Option("--until", help="The day after the last one.")]
 Month = Annotated[str | None, typer.Option("--month", help="A whole month instead, for example 2026-10.")]
 Tables = Annotated[list[str] | None, typer.Option("--table", help="Only this table; may be repeated. Default: all results.")]
 Again = Annotated[bool, typer.Option("--again", help="Load what is loaded already, too.")]
-Form = Annotated[Format, typer.Option("--format", help="How the result is shown.")]
 
 
 @app.command()
 def postgres(
-    config: Config,
+    config: ConfigPath,
     service: Annotated[
         str | None, typer.Option("--service", help="Entry of libpq's service file. Default: PGHOST, PGDATABASE and their like.")
     ] = None,
@@ -40,7 +38,7 @@ def postgres(
     month: Month = None,
     table: Tables = None,
     again: Again = False,
-    form: Form = Format.TEXT,
+    form: OutputFormat = Format.TEXT,
 ) -> None:
     """Load into PostgreSQL, which libpq's own environment or files name; a password is never an option."""
     asked = _asked(config, (first, until, month), table, again)
@@ -53,14 +51,14 @@ def postgres(
 
 @app.command()
 def duckdb(
-    config: Config,
+    config: ConfigPath,
     to: Annotated[Path, typer.Option("--to", metavar="FILE", help="The DuckDB file; it is made where there is none.")],
     first: First = None,
     until: Until = None,
     month: Month = None,
     table: Tables = None,
     again: Again = False,
-    form: Form = Format.TEXT,
+    form: OutputFormat = Format.TEXT,
 ) -> None:
     """Load into a file of DuckDB."""
     asked = _asked(config, (first, until, month), table, again)
@@ -73,7 +71,7 @@ def duckdb(
 
 @app.command()
 def iceberg(
-    config: Config,
+    config: ConfigPath,
     catalog: Annotated[str, typer.Option("--catalog", metavar="NAME", help="Catalog of PyIceberg's own configuration.")],
     namespace: Annotated[str, typer.Option("--namespace", help="Namespace of the tables.")] = "gpu_chargeback",
     first: First = None,
@@ -81,7 +79,7 @@ def iceberg(
     month: Month = None,
     table: Tables = None,
     again: Again = False,
-    form: Form = Format.TEXT,
+    form: OutputFormat = Format.TEXT,
 ) -> None:
     """Load into tables of an Iceberg catalog, which .pyiceberg.yaml or PYICEBERG_CATALOG__* describe."""
     asked = _asked(config, (first, until, month), table, again)

@@ -4,7 +4,7 @@ A line of several machines has a row in each of theirs, and one of several days 
 Here does not belong what the bills say themselves (``bill_finality``).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from allocation.schemas import MONEY, RECONCILIATION
-from pipelines.closing.books import open_books
+from pipelines.closing.books import Books, open_books
 from pipelines.months import Month, may_hold
 from pipelines.storage import Partition, TableStore
 from pipelines.versions import lines_booked, partitions_of
@@ -45,15 +45,15 @@ def recorded(store: TableStore, month: Month, partitions: Sequence[Partition] | 
     months what was booked of them since.
     """
     if partitions is None:
-        known = {*store.partitions(RECONCILIATION.name), *(partitions_of(store) if open_books(store).entries else [])}
+        books = open_books(store)
+        known = {*store.partitions(RECONCILIATION.name), *(partitions_of(store) if books.entries else [])}
         mine = sorted((p for p in known if may_hold(p, month)), key=lambda p: (p.day, p.cluster))
-        return _recorded(store, month, mine, booked=True)
-    return _recorded(store, month, partitions, booked=False)
+        return _recorded(store, month, mine, books)
+    return _recorded(store, month, partitions, Books())
 
 
-def _recorded(store: TableStore, month: Month, partitions: Sequence[Partition], *, booked: bool) -> Recorded:
-    held = open_books(store).hold if booked else _held_by_none
-    read = partial(_batches, store, month.first, held)
+def _recorded(store: TableStore, month: Month, partitions: Sequence[Partition], books: Books) -> Recorded:
+    read = partial(_batches, store, month.first, books)
     with ThreadPoolExecutor(_READERS) as pool:
         found = list(pool.map(lambda p: _partition(read(p)), partitions))
         split = pa.concat_tables([_SPLIT.empty_table(), *(one.split for one in found)])
@@ -112,13 +112,9 @@ def _taken_out(rows: pa.Table) -> pa.Table:
     return turned.append_column("lines", pa.repeat(-1, len(rows)).cast(pa.int64())).select(_LINES.names).cast(_LINES)
 
 
-def _held_by_none(partition: Partition) -> bool:  # noqa: ARG001
-    return False
-
-
-def _batches(store: TableStore, period: date, held: Callable[[Partition], bool], partition: Partition) -> Iterator[pa.Table]:
+def _batches(store: TableStore, period: date, books: Books, partition: Partition) -> Iterator[pa.Table]:
     """The rows of a partition that are of the invoice month; as booked since, where the partition is held by a closed month."""
-    since = lines_booked(store, partition) if held(partition) else None
+    since = lines_booked(store, partition) if books.hold(partition) else None
     batches = store.batches(RECONCILIATION.name, partition, _COLUMNS) if since is None else since.select(_COLUMNS).to_batches()
     for batch in batches:
         rows = pa.Table.from_batches([batch])

@@ -7,10 +7,9 @@ from datetime import UTC, datetime, time, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from allocation.errors import SettingsError, nearest
-from allocation.findings import Code
 from allocation.money import NO_MONEY
 from allocation.schemas import BILL_CLUSTER
+from pipelines.accepted import blocking, ensure_codes
 from pipelines.bill_finality import Finality, delivered_totals, finality
 from pipelines.bills import Bill, discover
 from pipelines.cards import cards_of
@@ -51,9 +50,7 @@ def readiness(
     Raises:
         SettingsError: a code that is accepted does not exist.
     """
-    for code in accepted:
-        if code not in set(Code):
-            raise SettingsError(f"--accept {code!r} is no code of a finding; {nearest(code, [*Code])}")
+    ensure_codes(accepted)
     tables, found = recorded(store, month), discover(settings)
     bills = tuple(finality(settings, store, month, now, found))
     obstacles = [
@@ -120,13 +117,11 @@ def _not_final(bills: Sequence[Finality]) -> Iterator[Obstacle]:
 
 
 def _errors(settings: Settings, store: TableStore, month: Month, accepted: Collection[str]) -> Iterator[Obstacle]:
-    passed = pa.array(sorted(accepted), pa.string())
     for partition in wanted(settings, month):
         found = store.read("findings", partition)
         if found is None:
             continue
-        standing = pc.and_(pc.equal(found["severity"], "error"), pc.invert(pc.is_in(found["code"], value_set=passed)))
-        for row in found.filter(standing).to_pylist():
+        for row in blocking(found, accepted):
             text = (
                 f"{partition.day} of cluster {partition.cluster!r}: the finding {row['code']} ({row['subject']}) is an error: "
                 f"{row['evidence']}. Mend it and run the day again, or say --accept {row['code']}"

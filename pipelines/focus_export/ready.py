@@ -4,13 +4,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from allocation.errors import ChargebackError, SettingsError, nearest
-from allocation.findings import Code
 from allocation.schemas import BILL_CLUSTER
 from billing_adapters.base import COST_METRICS
+from pipelines.accepted import blocking, ensure_codes
 from pipelines.settings import Settings
 from pipelines.storage import Partition, TableStore
 
@@ -46,9 +43,7 @@ def ask(settings: Settings, store: TableStore, days: Sequence[date], cost_metric
 def _ensure_known(cost_metric: str | None, accepted: Collection[str]) -> None:
     if cost_metric is not None and cost_metric not in COST_METRICS:
         raise SettingsError(f"--cost-metric {cost_metric!r} is no cost metric; {nearest(cost_metric, COST_METRICS)}")
-    for code in accepted:
-        if code not in set(Code):
-            raise SettingsError(f"--accept {code!r} is no code of a finding; {nearest(code, [*Code])}")
+    ensure_codes(accepted)
 
 
 def _ensure_there(store: TableStore, wanted: Sequence[Partition]) -> None:
@@ -80,11 +75,7 @@ def _errors(
     for partition in wanted:
         findings = store.read("findings", partition)
         if findings is not None:
-            blocking = pc.and_(
-                pc.equal(findings["severity"], "error"),
-                pc.invert(pc.is_in(findings["code"], value_set=pa.array(sorted(accepted), pa.string()))),
-            )
-            yield from ((partition, row) for row in findings.filter(blocking).to_pylist())
+            yield from ((partition, row) for row in blocking(findings, accepted))
 
 
 def _only_metric(store: TableStore, wanted: Sequence[Partition]) -> str:

@@ -3,16 +3,16 @@
 Partition by partition, never a row of ``chargeback``. Here does not belong any figure that is shown.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from allocation.errors import ChargebackError
 from allocation.schemas import BILL_CLUSTER, FINDINGS
+from pipelines.accepted import blocking
 from pipelines.months import Month, month_rows
 from pipelines.storage import Partition, TableStore
 from pipelines.tie import Recorded, recorded
@@ -85,7 +85,7 @@ def _findings(store: TableStore, partition: Partition) -> pa.Table:
 
 
 def _ensure_no_errors(findings: pa.Table, accepted: Collection[str], month: Month) -> None:
-    standing = [*_standing(findings, accepted)]
+    standing = blocking(findings, accepted)
     if standing:
         first = standing[0]
         more = f" ({len(standing) - 1} more stand in the month)" if len(standing) > 1 else ""
@@ -93,8 +93,3 @@ def _ensure_no_errors(findings: pa.Table, accepted: Collection[str], month: Mont
             f"{month}: the finding {first['code']} ({first['subject']}) is an error and blocks the report{more}: "
             f"{first['evidence']}. Mend it and run the day again, or say --accept {first['code']}"
         )
-
-
-def _standing(findings: pa.Table, accepted: Collection[str]) -> Iterator[dict[str, str]]:
-    known = pc.is_in(findings["code"], value_set=pa.array(sorted(accepted), pa.string()))
-    yield from findings.filter(pc.and_(pc.equal(findings["severity"], "error"), pc.invert(known))).to_pylist()

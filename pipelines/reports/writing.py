@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from allocation.errors import SettingsError, nearest
-from allocation.findings import Code
 from billing_adapters.base import COST_METRICS
+from pipelines.accepted import ensure_codes
 from pipelines.csv_text import csv_rows, header
 from pipelines.focus_export.writing import aside
 from pipelines.months import Month
@@ -75,9 +75,7 @@ def _ensure_known(wanted: Wanted) -> None:
         raise SettingsError(
             f"--cost-metric {wanted.cost_metric!r} is no cost metric; {nearest(wanted.cost_metric, COST_METRICS)}"
         )
-    for code in wanted.accepted:
-        if code not in set(Code):
-            raise SettingsError(f"--accept {code!r} is no code of a finding; {nearest(code, [*Code])}")
+    ensure_codes(wanted.accepted)
 
 
 def _chosen(found: Sequence[tuple[str, str]], wanted: Wanted) -> list[tuple[str, str]]:
