@@ -20,6 +20,7 @@ from allocation.model_split import NOBODY, Divided, Served, Shares, divide, mode
 from allocation.owners import FIELDS, UNOWNED, Owners, assign
 from allocation.quantities import GIB_MS, counted_parts, of_usage, tokens_of
 from allocation.schemas import CHARGEBACK, RECONCILIATION, TEAM_MODEL, conform
+from allocation.summed import summed
 from allocation.sums import COSTS, MEASURES, QUANTITIES, gib_seconds
 from allocation.times import milliseconds, time_column
 
@@ -237,8 +238,7 @@ def unowned(holders: pa.Table) -> list[Finding]:
 def team_model(holders: pa.Table, run_id: str) -> pa.Table:
     """The day's money per team, model and bucket; ``holders`` as of ``DaySums``."""
     keys = ["billing_period", "cost_metric", "currency", "team", "model", "bucket"]
-    sums = holders.group_by(keys).aggregate([(c, "sum") for c in (*COSTS, *MEASURES)])
-    sums = sums.rename_columns([n.removesuffix("_sum") for n in sums.column_names]).sort_by([(k, "ascending") for k in keys])
+    sums = summed(holders, keys, (*COSTS, *MEASURES), in_order=True)
     columns = {name: sums[name] for name in (*keys, *COSTS)} | {name: gib_seconds(sums[name]) for name in MEASURES}
     columns["run_id"] = pa.repeat(run_id, len(sums))
     return conform(pa.table({name: columns[name] for name in TEAM_MODEL.names}), TEAM_MODEL, source="team_model")

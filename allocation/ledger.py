@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from allocation.marts import FIGURES, KEYS
 from allocation.schemas import DAILY_MART
+from allocation.summed import summed
 
 CHARGED, RESTATED = "charged", "restated"
 OWNER = tuple(name for name in KEYS if name != "booked_period")
@@ -31,8 +32,7 @@ def legs(before: Sequence[pa.Table], now: pa.Table) -> pa.Table:
     """
     sides = pa.concat_tables([_side(table, 0) for table in before] + [_side(now, 1)])
     names = [f"{name}_{side}" for side in (0, 1) for name in FIGURES]
-    both = sides.group_by([*OWNER], use_threads=False).aggregate([(name, "sum") for name in names])
-    both = both.rename_columns([name.removesuffix("_sum") for name in both.column_names])
+    both = summed(sides, OWNER, names)
     changed = both.filter(_differs(both)).sort_by([(name, "ascending") for name in OWNER])
     pairs = [_leg(changed, CHARGED, 0), _leg(changed, RESTATED, 1)]
     order = pa.array(np.arange(2 * len(changed)).reshape(2, -1).T.ravel())
@@ -49,8 +49,7 @@ def turned(booked: pa.Table) -> pa.Table:
 
 def net(legs_of: pa.Table) -> pa.Table:
     """What legs come to, by billing period, cost metric and currency: ``cost``."""
-    sums = legs_of.group_by(["billing_period", "cost_metric", "currency"], use_threads=False).aggregate([("cost", "sum")])
-    return sums.rename_columns(["billing_period", "cost_metric", "currency", "cost"])
+    return summed(legs_of, ["billing_period", "cost_metric", "currency"], ["cost"])
 
 
 def booked_in(billing_period: pa.ChunkedArray, closed: Sequence[date], month: date) -> pa.Array | pa.ChunkedArray:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from allocation.money import nanos_column, per_unit
 from allocation.schemas import DAILY_MART, MONTHLY_MART, conform
+from allocation.summed import summed
 from allocation.sums import COSTS, PARTS_OF_A_GIB_SECOND, PARTS_OF_A_MS, QUANTITIES
 
 Int64 = npt.NDArray[np.int64]
@@ -41,10 +42,7 @@ def daily_mart(holders: pa.Table, day: date, closed: Collection[date], run_id: s
     """
     booked = booked_periods(holders["billing_period"], holders["amortised"], day, closed)
     rows = holders.append_column("booked_period", booked)
-    sums = rows.group_by([*KEYS], use_threads=False).aggregate([(name, "sum") for name in (*COSTS, *QUANTITIES)])
-    sums = sums.rename_columns([name.removesuffix("_sum") for name in sums.column_names]).sort_by(
-        [(k, "ascending") for k in KEYS]
-    )
+    sums = summed(rows, KEYS, (*COSTS, *QUANTITIES), in_order=True)
     columns = {name: sums[name] for name in (*KEYS, *COSTS, "tokens")}
     for name, (source, units) in _HOURS.items():
         columns[name] = nanos_column(nano_hours(sums[source].to_numpy(), units))
@@ -60,12 +58,8 @@ def monthly_mart(rows: pa.Table, days: Collection[date], final: bool) -> pa.Tabl
         days: the days of the month that are computed.
         final: whether the month is closed.
     """
-    keys = list(MONTHLY_MART.key)
-    sums = rows.group_by(keys, use_threads=False).aggregate([(name, "sum") for name in FIGURES])
-    sums = sums.rename_columns([name.removesuffix("_sum") for name in sums.column_names]).sort_by(
-        [(k, "ascending") for k in keys]
-    )
-    columns = {name: sums[name] for name in (*keys, *FIGURES)} | ratios(sums)
+    sums = summed(rows, MONTHLY_MART.key, FIGURES, in_order=True)
+    columns = {name: sums[name] for name in sums.column_names} | ratios(sums)
     columns["days"] = pa.repeat(len(days), len(sums))
     columns["last_day"] = pa.repeat(pa.scalar(max(days, default=None), pa.date32()), len(sums))
     columns["final"] = pa.repeat(final, len(sums))

@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from allocation.summed import summed
+
 KEYS = (
     "billing_period", "cost_metric", "currency", "team", "model", "cost_center", "bucket", "reason",
     "namespace", "pod", "node", "gpu_uuid", "gpu_instance", "gpu_model", "basis", "amortised",
@@ -95,14 +97,9 @@ def _whole(values: pa.ChunkedArray) -> pa.Array:
 
 
 def _holders(rows: pa.Table) -> pa.Table:
-    return _grouped(rows, KEYS, [(name, "sum") for name in (*COSTS, *MEASURES, *QUANTITIES, "size", "rows")])
+    return summed(rows, KEYS, (*COSTS, *MEASURES, *QUANTITIES, "size", "rows"))
 
 
 def _lines(rows: pa.Table) -> pa.Table:
-    return _grouped(rows, _LINE, [("cost", "sum"), ("measured", "max")])
-
-
-def _grouped(rows: pa.Table, keys: Sequence[str], wanted: Sequence[tuple[str, str]]) -> pa.Table:
-    """One row a combination of the keys, in the order in which they first come; columns keep their names."""
-    found = rows.group_by(list(keys), use_threads=False).aggregate(list(wanted))
-    return found.select([*keys, *(f"{name}_{how}" for name, how in wanted)]).rename_columns([*keys, *(n for n, _ in wanted)])
+    found = rows.group_by([*_LINE], use_threads=False).aggregate([("cost", "sum"), ("measured", "max")])
+    return found.select([*_LINE, "cost_sum", "measured_max"]).rename_columns([*_LINE, "cost", "measured"])

@@ -146,13 +146,14 @@ def parse(kind: str, path: str) -> Iterator[int]:
 
 def parse_and_write(kind: str, path: str) -> Iterator[int]:
     """The same, kept in a store as a run keeps them."""
-    from pipelines.storage import TableStore  # noqa: PLC0415 - not needed by the other ways
+    from pipelines.kept_bills import KeptBills  # noqa: PLC0415 - not needed by the other ways
+    from pipelines.storage import TableStore  # noqa: PLC0415
 
     source, ordinals = load_bill_source(kind, BillOptions("bill", path, (COST,))), Ordinals()
     with tempfile.TemporaryDirectory() as name:
         for delivery in source.discover():
             numbered = map(ordinals.numbered, source.parse(delivery))
-            TableStore(name).write_bill("bill", numbered, ordinals.table)
+            KeptBills(TableStore(name)).write("bill", numbered, ordinals.table)
             yield pq.ParquetFile(Path(name) / "line_items" / "bill.parquet").metadata.num_rows
 
 

@@ -38,8 +38,9 @@ from benchmarks.fleet_data import instance_id, write_bill
 from benchmarks.machine import peak_mib
 from pipelines.metric_sources.prometheus_json import read_answer, read_matrix
 from pipelines.metric_sources.registry import load_metric_source
+from pipelines.metrics_entries import MetricsEntry
 from pipelines.results import RESULT_TABLES
-from pipelines.settings import MetricsEntry, load_settings
+from pipelines.settings import load_settings
 from pipelines.stages import run_day
 from pipelines.walk import open_walk
 from tests.servers import HAS_PROMETHEUS, HAS_VICTORIA_METRICS, prometheus, victoria_metrics

@@ -28,10 +28,11 @@ from allocation.money import exact_sum
 from benchmarks.bars import Bar, show
 from benchmarks.fleet_data import CLUSTER, DAY, Fleet, write_fleet
 from benchmarks.machine import machine, peak_mib
+from pipelines.partition import Partition
 from pipelines.results import Results
 from pipelines.settings import load_settings
 from pipelines.stages import run_day
-from pipelines.storage import Partition, TableStore
+from pipelines.storage import TableStore
 from pipelines.walk import Walk, open_walk
 
 SHARDS, ROUNDS, WORKERS = 66, 4, 2

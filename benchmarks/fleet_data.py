@@ -21,10 +21,11 @@ from allocation.schemas import INVENTORY, SAMPLES
 from allocation.times import to_ms
 from benchmarks.sweep_data import CARDS_MIB, DAY_MS, GPUS_PER_NODE, HOUR_MS, MARGIN_MS, NODE_COUNT, START_MS, ordinary
 from pipelines.metric_sources.base import Window
+from pipelines.partition import Partition
 from pipelines.samples import query_id, window_of
 from pipelines.series_digest import Told
 from pipelines.settings import Settings, day_start, load_settings
-from pipelines.storage import Partition, TableStore
+from pipelines.storage import TableStore
 
 DAY = date(2026, 10, 1)
 CLUSTER = "fleet"

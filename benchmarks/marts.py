@@ -32,8 +32,9 @@ from benchmarks.bars import Bar, show
 from benchmarks.machine import machine, peak_mib
 from benchmarks.money_data import words
 from pipelines.months import Month, month_rows
+from pipelines.partition import Partition
 from pipelines.settings import day_start
-from pipelines.storage import Partition, TableStore
+from pipelines.storage import TableStore
 
 ROWS, SMALL, THREADS, ROUNDS = 30_000_000, 60_000, 2, 2
 MONTH, CLUSTER, BATCH = Month(date(2026, 9, 1)), "prod", 250_000

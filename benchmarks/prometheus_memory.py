@@ -21,9 +21,9 @@ import pyarrow.compute as pc
 import yaml
 
 from pipelines.metric_sources.base import Window
+from pipelines.partition import Partition
 from pipelines.settings import load_settings
 from pipelines.stages import run_day
-from pipelines.storage import Partition
 from pipelines.walk import open_walk
 from tests.servers import HAS_PROMETHEUS, WITHOUT_PROMETHEUS, prometheus
 

@@ -25,10 +25,10 @@ from pipelines.clusters import plan_of
 from pipelines.day_bill import read_day
 from pipelines.engine_settings import EngineEntry
 from pipelines.engines import open_engine
+from pipelines.partition import Partition
 from pipelines.settings import load_settings
 from pipelines.shards import Charged, Method, Task, run_shard
 from pipelines.stages import compute_of, open_day
-from pipelines.storage import Partition
 from pipelines.walk import Walk, open_walk
 
 SHARDS, ROUNDS, CORES = 10, 5, 2

@@ -18,13 +18,13 @@ from allocation.usage import Measured
 from pipelines.clusters import ClusterDay, Plan, gathered, nothing_charged, plan_of
 from pipelines.day_bill import DayBill, read_day
 from pipelines.owner_entries import OwnersEntry
+from pipelines.partition import Partition
 from pipelines.results import Results
 from pipelines.run_ids import run_id_of
 from pipelines.samples import Fetched, listed
 from pipelines.shards import Charged, Method, Task, charge_shard, measure_shard
 from pipelines.stages import Computing, compute_of, open_day
 from pipelines.steps import COMPUTED, Step
-from pipelines.storage import Partition
 from pipelines.walk import Walk
 
 

@@ -16,7 +16,8 @@ from allocation.schemas import BILL_CLUSTER, TABLES, conform
 from dagster_project.failures import clear_errors
 from dagster_project.partitions import partition_of
 from dagster_project.resources import ChargebackConfig
-from pipelines.storage import Partition, TableStore
+from pipelines.partition import Partition
+from pipelines.storage import TableStore
 
 
 @dataclass(frozen=True)

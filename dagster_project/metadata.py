@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 
 from allocation.money import exact_sum
 from allocation.schemas import TABLES
-from pipelines.storage import Partition, TableStore
+from pipelines.partition import Partition
+from pipelines.storage import TableStore
 
 PREVIEW_ROWS = 8
 _MONEY = {"line_items": "day_cost", "chargeback": "cost", "team_model": "cost", "reconciliation": "cost_in", "daily_mart": "cost"}

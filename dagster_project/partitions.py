@@ -7,8 +7,8 @@ import dagster as dg
 
 from allocation.errors import SettingsError
 from allocation.schemas import BILL_CLUSTER
+from pipelines.partition import Partition
 from pipelines.settings import Settings
-from pipelines.storage import Partition
 
 DATE = "date"
 CLUSTER = "cluster"

@@ -9,8 +9,9 @@ from billing_adapters.base import Delivery
 from dagster_project.partitions import clusters_of, key_of
 from dagster_project.resources import ChargebackConfig
 from pipelines.bills import discover
+from pipelines.partition import Partition
 from pipelines.settings import Settings
-from pipelines.storage import Partition, TableStore
+from pipelines.storage import TableStore
 
 LAST_DAYS = 3
 CRON = "0 4 * * *"

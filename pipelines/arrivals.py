@@ -21,11 +21,12 @@ from pipelines.inventory import inventory_table, overruled, sections_of
 from pipelines.metric_sources.base import Window
 from pipelines.metric_sources.gather import all_notices, all_places, groups_of, one_shard
 from pipelines.metric_sources.model_servers import gather
+from pipelines.partition import Partition
 from pipelines.samples import Fetched, counters_asked, derive, inventory_metrics, listed, query_id, sources_of, tables_of
 from pipelines.series_digest import Told, fingerprint
 from pipelines.settings import ClusterEntry, Settings
 from pipelines.steps import FETCHED, Step, Watch, unwatched
-from pipelines.storage import Partition, TableStore
+from pipelines.storage import TableStore
 
 KEEPS_AT_LEAST = 0.95
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from allocation.money import NO_RESIDUE, nanos_column, nanos_to_decimal, sum_nanos
 from allocation.schemas import MONEY
+from allocation.summed import summed
 from billing_adapters.base import TellsInvoices
 from billing_adapters.rate_files import RateCardBill
 from pipelines.billing_entries import RATE_CARD, BillingEntry
@@ -87,8 +88,8 @@ def delivered_totals(settings: Settings, store: TableStore, month: Month, bills:
         name = options_of(settings.billing[bill.number], bill.number).source_id
         tables += _totals(bill, store, month, name)
     keys = ["date", "source_id", "cost_metric", "currency"]
-    summed = _summed(pa.concat_tables(tables), keys, ["cost", "lines"])
-    return summed.select(TOTALS.names).cast(TOTALS).sort_by([(key, "ascending") for key in keys])
+    found = summed(pa.concat_tables(tables), keys, ["cost", "lines"])
+    return found.select(TOTALS.names).cast(TOTALS).sort_by([(key, "ascending") for key in keys])
 
 
 def _deliveries(bills: Sequence[Bill], month: Month) -> list[Bill]:
@@ -194,7 +195,7 @@ def _totals(bill: Bill, store: TableStore, month: Month, source_id: str) -> Iter
     parts = [_by_day(batch, bill.costs) for batch in month_batches(bill, store, month.first, columns)]
     if not parts:
         return
-    whole = _summed(pa.concat_tables(parts), ["date", "currency"], sums)
+    whole = summed(pa.concat_tables(parts), ["date", "currency"], sums)
     for metric in bill.costs:
         texts = {name: pa.repeat(text, len(whole)) for name, text in (("source_id", source_id), ("cost_metric", metric))}
         rows = {**{name: whole[name] for name in ("date", "currency", "lines")}, **texts, "cost": whole[metric]}
@@ -209,9 +210,4 @@ def _by_day(batch: pa.RecordBatch, metrics: Sequence[str]) -> pa.Table:
         "lines": pa.array(np.ones(len(batch), np.int64)),
         **{metric: nanos_column(batch[f"{metric}_nanos"].to_numpy()) for metric in metrics},
     }
-    return _summed(pa.table(columns), ["date", "currency"], [*metrics, "lines"])
-
-
-def _summed(rows: pa.Table, keys: Sequence[str], sums: Sequence[str]) -> pa.Table:
-    found = rows.group_by(list(keys)).aggregate([(name, "sum") for name in sums])
-    return found.rename_columns([name.removesuffix("_sum") for name in found.column_names])
+    return summed(pa.table(columns), ["date", "currency"], [*metrics, "lines"])

@@ -5,12 +5,13 @@ What an adapter makes of an entry is ``billing_adapters``' knowledge.
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from billing_adapters.base import DateOrder
 from billing_adapters.currencies import ensure_currency
 from billing_adapters.files import holds_secret
 from pipelines.scope_settings import ScopeRuleEntry
+from pipelines.section import Section
 from pipelines.values import Bytes, DurationMs, Instant
 
 CostMetric = Literal["billed", "effective", "contracted", "list"]
@@ -26,18 +27,14 @@ _DECIDING = ("include_promotions", "date_order")
 """Settings of one kind that decide what its lines say."""
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
-
-
-class CapacityBlockEntry(_Section):
+class CapacityBlockEntry(Section):
     """Machines that AWS sold for a time at one price: their fee is spread over that time, and over them."""
 
     id: str = Field(pattern=r"^cr-[0-9a-zA-Z]+$")
     start: Instant = Field(alias="from")
     until: Instant
     instances: int | None = Field(default=None, ge=1, le=1000)
-    nodes: list[Annotated[str, Field(pattern=r"^i-[0-9a-zA-Z]+$")]] = []
+    nodes: list[Annotated[str, Field(pattern=r"^i-[0-9a-zA-Z]+$")]] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _complete(self) -> "CapacityBlockEntry":
@@ -50,7 +47,7 @@ class CapacityBlockEntry(_Section):
         return self
 
 
-class BillingEntry(_Section):
+class BillingEntry(Section):
     """One bill export; ``cost`` is one metric, or a list of which every table then holds each."""
 
     kind: Literal["focus", "aws-cur", "aws-cur2", "gcp", "azure", "rate-card"]
@@ -60,12 +57,12 @@ class BillingEntry(_Section):
     currency: Annotated[str, AfterValidator(ensure_currency)] | None = None
     endpoint_url: str | None = None
     region: str | None = None
-    include: list[ScopeRuleEntry] = []
-    exclude: list[ScopeRuleEntry] = []
+    include: list[ScopeRuleEntry] = Field(default_factory=list)
+    exclude: list[ScopeRuleEntry] = Field(default_factory=list)
     profile: str | None = None
     role_arn: str | None = Field(default=None, pattern=r"^arn:[^:]+:iam::\d{12}:role/.+")
     external_id: str | None = None
-    capacity_blocks: list[CapacityBlockEntry] = []
+    capacity_blocks: list[CapacityBlockEntry] = Field(default_factory=list)
     query_project: str | None = None
     max_bytes_billed: Bytes = 100 << 30
     include_promotions: bool = False

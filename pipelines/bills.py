@@ -18,6 +18,7 @@ from billing_adapters.parsed import LINE_NUMBER, NO_ROW, Ordinals, line_items
 from billing_adapters.rate_files import RateCardBill
 from billing_adapters.registry import load_bill_source
 from pipelines.billing_entries import BillingEntry, CapacityBlockEntry
+from pipelines.kept_bills import KeptBills
 from pipelines.prices import price_options
 from pipelines.settings import Settings, day_start
 from pipelines.storage import TableStore
@@ -131,7 +132,7 @@ def read_lines(bills: Sequence[Bill], store: TableStore, day: date) -> tuple[pa.
 def keep(bill: Bill, store: TableStore) -> None:
     """Parses a delivery into the store, batch by batch."""
     ordinals = Ordinals()
-    store.write_bill(bill.key, map(ordinals.numbered, bill.source.parse(bill.delivery)), ordinals.table)
+    KeptBills(store).write(bill.key, map(ordinals.numbered, bill.source.parse(bill.delivery)), ordinals.table)
 
 
 def month_batches(bill: Bill, store: TableStore, month: date, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -139,9 +140,9 @@ def month_batches(bill: Bill, store: TableStore, month: date, columns: Sequence[
 
     A line stands once, with its money under every metric (see ``parsed``).
     """
-    if not store.keeps_bill(bill.key):
+    if not KeptBills(store).has(bill.key):
         keep(bill, store)
-    yield from store.bill_batches(bill.key, month, columns)
+    yield from KeptBills(store).batches(bill.key, month, columns)
 
 
 def kept_delivery(store: TableStore, key: str, costs: Sequence[str], first: pa.Scalar, until: pa.Scalar) -> pa.Table | None:
@@ -149,7 +150,7 @@ def kept_delivery(store: TableStore, key: str, costs: Sequence[str], first: pa.S
 
     Those of a place that keeps no order (``NO_ROW``) stand by their ids.
     """
-    kept = store.read_bill(key, first, until)
+    kept = KeptBills(store).read(key, first, until)
     if kept is None:
         return None
     lines, ordinals = kept

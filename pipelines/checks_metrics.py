@@ -20,7 +20,8 @@ from pipelines.metric_sources.gather import all_places
 from pipelines.metric_sources.model_servers import gather
 from pipelines.metric_sources.placing import Places
 from pipelines.metric_sources.registry import load_metric_source
-from pipelines.settings import ClusterEntry, MetricsEntry, Settings, day_start
+from pipelines.metrics_entries import MetricsEntry
+from pipelines.settings import ClusterEntry, Settings, day_start
 
 HOUR = timedelta(hours=1)
 EVER = Window(EARLIEST, LATEST)

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pipelines.closing.books import Entry
-    from pipelines.storage import Partition, TableStore
+    from pipelines.partition import Partition
+    from pipelines.storage import TableStore
     from pipelines.versions import Version
 
 SHOWN = 40
@@ -146,9 +147,10 @@ def history(config: ConfigPath, day: Day, cluster: Cluster, form: OutputFormat =
 
 
 def _version(number: int, version: "Version") -> dict[str, object]:
-    mart = version.mart
-    sums = mart.group_by(["cost_metric", "currency"], use_threads=False).aggregate([("cost", "sum")]).to_pylist()
-    cost = ", ".join(f"{row['cost_sum']:f} {row['currency']} {row['cost_metric']}" for row in sums)
+    from allocation.summed import summed  # noqa: PLC0415
+
+    sums = summed(version.mart, ["cost_metric", "currency"], ["cost"]).to_pylist()
+    cost = ", ".join(f"{row['cost']:f} {row['currency']} {row['cost_metric']}" for row in sums)
     return {"version": number, "at": version.at.isoformat(), "kind": version.kind, "run_id": version.run_id, "cost": cost}
 
 
@@ -186,7 +188,7 @@ def _differences(rows: "pa.Table") -> Table:
 
 
 def _partition(day: str, cluster: str) -> "Partition":
-    from pipelines.storage import Partition  # noqa: PLC0415
+    from pipelines.partition import Partition  # noqa: PLC0415
 
     found = day_of(day, "--date")
     if found is None:

@@ -12,7 +12,7 @@ from rich.console import Console
 from pipelines.commands import ConfigPath, Format, OutputFormat, load, month_of, window
 
 if TYPE_CHECKING:
-    from pipelines.storage import Partition
+    from pipelines.partition import Partition
     from pipelines.warehouse_loads.asked import Asked
     from pipelines.warehouse_loads.loading import Loaded
 

@@ -24,6 +24,7 @@ from pipelines.cards import with_models
 from pipelines.day_bill import DAY
 from pipelines.frugal import give_back
 from pipelines.inventory import catalogue, nodes_frame, with_billed_types
+from pipelines.partition import Partition
 from pipelines.prices import with_list_shares
 from pipelines.samples import Fetched
 from pipelines.settings import day_start
@@ -31,7 +32,6 @@ from pipelines.shard_tasks import Planner
 from pipelines.shards import Charged, Method, Task, run_shard
 from pipelines.spool import Spool
 from pipelines.steps import COMPUTED, Step
-from pipelines.storage import Partition
 from pipelines.walk import Walk
 
 

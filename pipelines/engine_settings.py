@@ -4,7 +4,9 @@ import os
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from pipelines.section import Section
 
 WORKER_BYTES = 450 << 20
 """What a worker needs at most with shards of about a million samples."""
@@ -19,15 +21,13 @@ _INSTEAD = {
 }
 
 
-class EngineEntry(BaseModel):
+class EngineEntry(Section):
     """``local``: processes on this machine; ``spark``: tasks of a Spark cluster.
 
     ``workers``: how many processes of ``local``; by default one a core, fewer where memory is short. ``shards_in_flight``: how
     many shards are being computed or wait for it, by default two a worker, or two a core of Spark's cluster; memory, or the disk
     of ``output``, grows with it. ``master``, ``conf``: of ``spark``, in Spark's own words.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["local", "spark"] = "local"
     workers: int | None = Field(default=None, ge=1, le=1024)

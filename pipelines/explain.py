@@ -22,7 +22,7 @@ from pipelines.explain_kept import Kept, kept_day, open_kept, part_key, parts_of
 from pipelines.explain_row import row_document
 from pipelines.explain_slices import money_text
 from pipelines.explain_today import owners_today
-from pipelines.storage import Partition
+from pipelines.partition import Partition
 from pipelines.walk import Walk
 
 METRICS = ("billed", "effective", "contracted", "list")

@@ -30,9 +30,9 @@ from pipelines.clusters import periods_of
 from pipelines.explain_row import Part
 from pipelines.inventory import catalogue, nodes_frame, pods_frame, with_billed_types
 from pipelines.overruled import overruled
+from pipelines.partition import Partition
 from pipelines.samples import node_models
 from pipelines.settings import day_start
-from pipelines.storage import Partition
 from pipelines.walk import Walk
 
 

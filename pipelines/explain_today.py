@@ -18,8 +18,8 @@ from pipelines.explain_kept import Kept, kept_table
 from pipelines.explain_models import HolderSplit, splits_of
 from pipelines.explain_owners import Today
 from pipelines.metric_sources.model_servers import servers_of
+from pipelines.partition import Partition
 from pipelines.samples import counters_asked
-from pipelines.storage import Partition
 from pipelines.walk import Walk
 
 _HOLDER = ["bucket", "namespace", "pod", "pod_uid", "node"]

@@ -15,7 +15,7 @@ import yaml
 
 from allocation.errors import SettingsError, nearest
 from pipelines.billing_entries import BillingEntry, CostMetric
-from pipelines.settings import MetricsEntry
+from pipelines.metrics_entries import MetricsEntry
 
 METRICS_KINDS: tuple[str, ...] = get_args(MetricsEntry.model_fields["kind"].annotation)
 PROFILES: tuple[str, ...] = get_args(MetricsEntry.model_fields["profile"].annotation)

@@ -8,8 +8,9 @@ import json
 from collections.abc import Mapping, Sequence
 
 from pipelines.overruled import rules_of
+from pipelines.partition import Commit, Partition
 from pipelines.settings import Settings
-from pipelines.storage import Commit, Partition, TableStore
+from pipelines.storage import TableStore
 from pipelines.version import VERSION
 
 WORDS = {

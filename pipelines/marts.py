@@ -13,9 +13,11 @@ import pyarrow.compute as pc
 from allocation.errors import ChargebackError
 from allocation.marts import monthly_mart, ratios
 from allocation.schemas import BILL_CLUSTER, DAILY_MART, MONTHLY_MART
+from allocation.summed import summed
 from pipelines.months import Month, month_rows
+from pipelines.partition import Partition
 from pipelines.settings import Settings
-from pipelines.storage import Partition, TableStore
+from pipelines.storage import TableStore
 
 _TOTALS = ("cost", "gpu_hours", "held_gpu_hours", "tokens")
 
@@ -64,10 +66,9 @@ def write_month(settings: Settings, store: TableStore, month: Month, today: date
         told = {"rows": len(mart), "days": [str(day) for day in one.days], "final": final}
         store.write(MONTHLY_MART.name, Partition(month.first, one.cluster), mart, told)
         written.append(mart)
-    sums = pa.concat_tables(written).group_by(["cost_metric", "currency"]).aggregate([(name, "sum") for name in _TOTALS])
-    sums = sums.rename_columns([name.removesuffix("_sum") for name in sums.column_names])
-    totals = pa.table({name: sums[name] for name in ("cost_metric", "currency", *_TOTALS)} | ratios(sums))
-    return MonthToDate(month, final, clusters, totals.sort_by([("cost_metric", "ascending"), ("currency", "ascending")]))
+    sums = summed(pa.concat_tables(written), ["cost_metric", "currency"], _TOTALS, in_order=True)
+    totals = pa.table({name: sums[name] for name in sums.column_names} | ratios(sums))
+    return MonthToDate(month, final, clusters, totals)
 
 
 def _others(rows: pa.Table, names: Sequence[str]) -> list[str]:

@@ -13,12 +13,13 @@ import pyarrow.compute as pc
 
 from allocation.errors import SettingsError
 from allocation.schemas import ADJUSTMENTS, DAILY_MART
-from pipelines.storage import Partition, TableStore
+from pipelines.partition import Partition
+from pipelines.storage import TableStore
 
 _READERS = 8
 BACK = timedelta(days=400)
 """How long before a month a day can lie that a line of the month's bill still corrects."""
-_MARKS = ("date", "cluster", "entry")
+_MARKS = ("date", "cluster", "entry", "cause")
 _KEPT = [name for name in DAILY_MART.names if name != "run_id"]
 
 
@@ -63,8 +64,8 @@ class Month:
 def month_rows(store: TableStore, month: Month) -> pa.Table:
     """The rows of ``daily_mart`` and ``adjustments`` that are booked in the month.
 
-    Columns: ``date`` (of an adjustment: the original day), ``cluster``, ``entry`` (``charge`` or ``adjustment``), and those of
-    ``daily_mart`` but for ``run_id``. Rows stand in the order of days and clusters.
+    Columns: ``date`` (the original day of an adjustment), ``cluster``, ``entry`` (``charge`` or ``adjustment``), ``cause``
+    (null for a charge), and those of ``daily_mart`` but for ``run_id``. Rows stand in the order of days and clusters.
     """
     charges = [("daily_mart", p) for p in store.partitions("daily_mart") if may_hold(p, month)]
     corrections = [("adjustments", p) for p in store.partitions("adjustments") if p.day >= month.first]
@@ -83,14 +84,15 @@ def _rows(store: TableStore, table: str, partition: Partition, month: Month) -> 
         rows = part.filter(pc.equal(part["booked_period"], pa.scalar(month.first)))
         if not len(rows):
             continue
-        day = rows["original_date"] if table == ADJUSTMENTS.name else pa.repeat(partition.day, len(rows)).cast(pa.date32())
-        entry = "adjustment" if table == ADJUSTMENTS.name else "charge"
-        marks = [day, pa.repeat(partition.cluster, len(rows)), pa.repeat(entry, len(rows))]
+        corrects = table == ADJUSTMENTS.name
+        day = rows["original_date"] if corrects else pa.repeat(partition.day, len(rows)).cast(pa.date32())
+        entry = pa.repeat("adjustment" if corrects else "charge", len(rows))
+        marks = [day, pa.repeat(partition.cluster, len(rows)), entry, rows["cause"] if corrects else pa.nulls(len(rows))]
         kept = pa.table(dict(zip(_MARKS, marks, strict=True)) | {name: rows[name] for name in _KEPT})
         yield kept.cast(_empty().schema)
 
 
 def _empty() -> pa.Table:
     mine = DAILY_MART.arrow()
-    marks = [pa.field("date", pa.date32()), pa.field("cluster", pa.string()), pa.field("entry", pa.string())]
+    marks = [pa.field(name, pa.date32() if name == "date" else pa.string()) for name in _MARKS]
     return pa.schema([*marks, *(mine.field(name).remove_metadata() for name in _KEPT)]).empty_table()

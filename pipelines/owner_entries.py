@@ -7,18 +7,15 @@ read for it (``mapping_file``, ``metric_sources.model_servers``).
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from allocation.owner_rules import check_rule
 from allocation.owners import FIELDS, MAPPING
+from pipelines.section import Section
 from pipelines.values import Instant, MatchKey, OwnerSource, WeightPpm
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
-
-
-class OwnerRule(_Section):
+class OwnerRule(Section):
     """Names a team, model or cost centre for what matches, while it is valid (half-open).
 
     ``match`` holds globs for whole values; ``match_regex`` Python's regular expressions, found anywhere in a value, whose
@@ -51,7 +48,7 @@ class OwnerRule(_Section):
         return self
 
 
-class BucketOwner(_Section):
+class BucketOwner(Section):
     """Who stands for a bucket."""
 
     team: str | None = None
@@ -59,13 +56,13 @@ class BucketOwner(_Section):
     cost_center: str | None = None
 
 
-class MappingEntry(_Section):
+class MappingEntry(Section):
     """A CSV file from finance, as the source ``mapping``."""
 
     path: Path
 
 
-class TokenWeights(_Section):
+class TokenWeights(Section):
     """What a token counts for, 0 to 1000 with at most six decimals (kept in 10^-6)."""
 
     prompt: WeightPpm = Field(default="1", validate_default=True)
@@ -78,7 +75,7 @@ class TokenWeights(_Section):
         return self
 
 
-class CustomCounter(_Section):
+class CustomCounter(Section):
     """One counter of a server that is not known by name."""
 
     metric: str = Field(min_length=1)
@@ -90,7 +87,7 @@ class CustomTime(CustomCounter):
     unit: Literal["s", "ms", "us"] = "s"
 
 
-class CounterLabels(_Section):
+class CounterLabels(Section):
     """Which label says what on the counters of a server that is not known by name."""
 
     namespace: str = "namespace"
@@ -99,7 +96,7 @@ class CounterLabels(_Section):
     adapter: str | None = None
 
 
-class CustomServer(_Section):
+class CustomServer(Section):
     """The counters of a server that is not known by name."""
 
     prompt: CustomCounter | None = None
@@ -122,7 +119,7 @@ _WITHOUT_TIME = ("vllm", "sglang", "tgi")
 """Known servers that count tokens and no compute time; all known ones count requests."""
 
 
-class ModelSplitEntry(_Section):
+class ModelSplitEntry(Section):
     """How the row of one server is split over the models that it serves."""
 
     by: Literal["tokens", "requests", "compute_time"] = "tokens"
@@ -161,13 +158,13 @@ class ModelSplitEntry(_Section):
         return any((*tokens, self.custom.requests, self.custom.compute_time))
 
 
-class OwnersEntry(_Section):
+class OwnersEntry(Section):
     """Where team, model and cost centre come from, in order."""
 
-    team: list[OwnerSource] = []
-    model: list[OwnerSource] = []
-    cost_center: list[OwnerSource] = []
-    rules: list[OwnerRule] = []
+    team: list[OwnerSource] = Field(default_factory=list)
+    model: list[OwnerSource] = Field(default_factory=list)
+    cost_center: list[OwnerSource] = Field(default_factory=list)
+    rules: list[OwnerRule] = Field(default_factory=list)
     buckets: dict[Literal["idle", "overhead", "stranded", "host", "unallocated"], BucketOwner] = Field(default_factory=dict)
     mapping: MappingEntry | None = None
     model_split: ModelSplitEntry | None = None

@@ -15,8 +15,8 @@ from allocation.marts import daily_mart
 from allocation.money import exact_sum
 from allocation.schemas import CHARGEBACK
 from allocation.sums import DaySums
+from pipelines.partition import Partition
 from pipelines.spool import Spool
-from pipelines.storage import Partition
 
 RESULT_TABLES = ("chargeback", "team_model", "reconciliation", "findings", "daily_mart")
 _STATE = ("cost_metric", "currency", "state", "rule")

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from allocation.schemas import BILL_CLUSTER
 from pipelines.day_bill import DayBill
 from pipelines.overruled import rules_of
+from pipelines.partition import Partition
 from pipelines.samples import Fetched
-from pipelines.storage import Partition
 from pipelines.version import VERSION
 from pipelines.walk import Walk
 

@@ -31,8 +31,9 @@ from pipelines.metric_sources.content import content_of
 from pipelines.metric_sources.model_servers import metrics_of
 from pipelines.metric_sources.registry import load_metric_source
 from pipelines.owner_entries import ModelSplitEntry
+from pipelines.partition import Partition
 from pipelines.settings import ClusterEntry, PolicyEntry, Settings
-from pipelines.storage import Partition, TableStore
+from pipelines.storage import TableStore
 from pipelines.table_digest import table_digest
 
 KEPT_FORMAT = 3

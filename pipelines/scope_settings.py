@@ -5,15 +5,14 @@ Here belongs what may be written there; what it means stands in ``allocation.sco
 
 from collections.abc import Iterable
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import model_validator
 
 from allocation.scope_rules import FIELDS, Rule, ScopeRules
+from pipelines.section import Section
 
 
-class ScopeRuleEntry(BaseModel):
+class ScopeRuleEntry(Section):
     """Which lines a rule is about: patterns like a shell's, of which all must fit a line's values, whatever the case."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     service: str | None = None
     usage_type: str | None = None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as EnvironmentSettingsError
 
@@ -21,130 +21,15 @@ from allocation.policy import HostPolicy, IdlePolicy, OverheadPolicy, Policy, St
 from billing_adapters.currencies import ensure_currency
 from pipelines.billing_entries import BillingEntry
 from pipelines.engine_settings import EngineEntry
+from pipelines.metrics_entries import MetricsEntry, SecretFromEnv
 from pipelines.owner_entries import OwnersEntry
+from pipelines.section import Section
 from pipelines.values import Bytes, ClusterName, DeviceBytes, DurationMs, GpuShare, Instant, ServerUrl
 
 ENV_PREFIX = "CHARGEBACK__"
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
-
-
-class SecretFromEnv(_Section):
-    """A secret by the name of the environment variable that holds it."""
-
-    env: str
-
-
-class BasicAuth(_Section):
-    """User name, and the variable that holds the password."""
-
-    username: str
-    password: SecretFromEnv
-
-
-class Auth(_Section):
-    """How to sign in; at most one way. ``bearer_file`` is read again for every request."""
-
-    basic: BasicAuth | None = None
-    bearer: SecretFromEnv | None = None
-    bearer_file: Path | None = None
-
-    @model_validator(mode="after")
-    def _one(self) -> "Auth":
-        if sum(v is not None for v in (self.basic, self.bearer, self.bearer_file)) > 1:
-            raise ValueError("choose one of basic, bearer, bearer_file")
-        return self
-
-
-class Tls(_Section):
-    """Certificates of a private authority."""
-
-    ca_file: Path | None = None
-    cert_file: Path | None = None
-    key_file: Path | None = None
-    insecure_skip_verify: bool = False
-
-
-class CustomSeries(_Section):
-    """One role of ``profile: custom``."""
-
-    metric: str
-    unit: Literal["bytes", "KiB", "MiB", "GiB", "KB", "MB", "GB"] = "bytes"
-    level: Literal["container", "device"] = "container"
-    includes_reserved: bool = False
-
-
-class CustomLabels(_Section):
-    """Which label says what, in ``profile: custom``."""
-
-    node: str = "node"
-    gpu: str = "gpu_uuid"
-    instance: str = "mig"
-    profile: str = "mig_profile"
-    model: str = "gpu_model"
-    namespace: str = "namespace"
-    pod: str = "pod"
-    pod_uid: str = "uid"
-    container: str = "container"
-
-
-class CustomProfile(_Section):
-    """Series and labels of a source that no profile knows."""
-
-    pod_memory: CustomSeries
-    declared: CustomSeries | None = None
-    used: CustomSeries | None = None
-    free: CustomSeries | None = None
-    reserved: CustomSeries | None = None
-    total: CustomSeries | None = None
-    labels: CustomLabels = CustomLabels()
-
-
-class MetricsEntry(_Section):
-    """One source of series of a cluster."""
-
-    kind: Literal["openmetrics", "prometheus", "victoriametrics", "parquet"]
-    path: Path | str | None = None
-    url: ServerUrl = None
-    endpoint_url: str | None = None
-    region: str | None = None
-    profile: Literal["auto", "dcgm", "hami", "gke", "aws-container-insights", "runai", "amd", "nvidia-smi", "custom"] = "dcgm"
-    custom: CustomProfile | None = None
-    match: dict[str, str] = Field(default_factory=dict)
-    auth: Auth = Auth()
-    headers: dict[str, str | SecretFromEnv] = Field(default_factory=dict)
-    tenant: str | SecretFromEnv | None = None
-    tls: Tls = Tls()
-    timeout: DurationMs = Field(default="60s", validate_default=True)
-    chunk: DurationMs = Field(default="1h", validate_default=True)
-    concurrency: int = Field(default=4, ge=1, le=64)
-    nodes_per_shard: int = Field(default=16, ge=1)
-    retries: int = Field(default=5, ge=0)
-
-    @field_validator("path")
-    @classmethod
-    def _path_or_url(cls, path: Path | str | None) -> Path | str | None:
-        """A text without a scheme is a path."""
-        return Path(path) if isinstance(path, str) and "://" not in path else path
-
-    @model_validator(mode="after")
-    def _complete(self) -> "MetricsEntry":
-        if self.kind == "openmetrics" and not isinstance(self.path, Path):
-            raise ValueError("kind openmetrics needs `path`, a file on this machine")
-        if self.kind == "parquet" and self.path is None:
-            raise ValueError("kind parquet needs `path`: a file, a folder, or a URL such as s3://bucket/prefix")
-        if self.kind == "prometheus" and self.url is None:
-            raise ValueError("kind prometheus needs `url`, for example http://prometheus.monitoring:9090")
-        if self.kind == "victoriametrics" and self.url is None:
-            raise ValueError("kind victoriametrics needs `url`, for example http://victoria-metrics.monitoring:8428")
-        if (self.profile == "custom") != (self.custom is not None):
-            raise ValueError("`profile: custom` and the section `custom` go together")
-        return self
-
-
-class NodeEntry(_Section):
+class NodeEntry(Section):
     """What the inventory's series do not say of a node. Without ``provider_id`` it completes the node of that name."""
 
     name: str
@@ -156,22 +41,22 @@ class NodeEntry(_Section):
     alive_until: Instant | None = Field(default=None, alias="until")
 
 
-class InstanceTypeEntry(_Section):
+class InstanceTypeEntry(Section):
     """What a machine type carries, where the catalogue does not know it or says it otherwise."""
 
     gpus: int = Field(ge=1, le=1000)
     gpu_memory: DeviceBytes
 
 
-class ClusterEntry(_Section):
+class ClusterEntry(Section):
     """One Kubernetes cluster."""
 
     name: ClusterName
     metrics: list[MetricsEntry]
-    nodes: list[NodeEntry] = []
+    nodes: list[NodeEntry] = Field(default_factory=list)
 
 
-class PolicyEntry(_Section):
+class PolicyEntry(Section):
     """See ``allocation.policy``."""
 
     max_hold: DurationMs = Field(default="2m", validate_default=True)
@@ -208,14 +93,14 @@ class PolicyEntry(_Section):
         )
 
 
-class StorageEntry(_Section):
+class StorageEntry(Section):
     """How to reach an object store that `output` names."""
 
     endpoint_url: str | None = None
     region: str | None = None
 
 
-class PricesEntry(_Section):
+class PricesEntry(Section):
     """Google's list prices: in which folder they are kept, and after how long they are asked for again."""
 
     cache: Path = Path("prices")

@@ -9,9 +9,12 @@ from rich.console import Console
 from rich.table import Table
 
 from allocation.ledger import net
+from allocation.summed import summed
+from allocation.sums import COSTS
+from pipelines.partition import Partition
 from pipelines.plain import plain_row, plain_rows
 from pipelines.results import RESULT_TABLES, Booked, Outcome, RunSummary
-from pipelines.storage import Partition, TableStore
+from pipelines.storage import TableStore
 
 SHOWN_FINDINGS = 12
 
@@ -39,8 +42,7 @@ def _totals(found: RunSummary) -> pd.DataFrame:
     if table is None:
         return pd.DataFrame(columns=["cost_metric", "currency"])
     keys = ["cost_metric", "currency", "team", "model", "bucket"]
-    sums = table.group_by(keys).aggregate([(c, "sum") for c in ("used_cost", "overhead_cost", "idle_cost", "cost")])
-    return sums.sort_by([("cost_sum", "descending")]).to_pandas()
+    return summed(table, keys, COSTS).sort_by([("cost", "descending")]).to_pandas()
 
 
 def _owners(metric: str, currency: str, rows: pd.DataFrame) -> Table:
@@ -49,11 +51,10 @@ def _owners(metric: str, currency: str, rows: pd.DataFrame) -> Table:
         shown.add_column(name)
     for name in ("used", "overhead", "idle", "cost"):
         shown.add_column(name, justify="right", no_wrap=True)
-    columns = ["team", "model", "bucket", "used_cost_sum", "overhead_cost_sum", "idle_cost_sum", "cost_sum"]
-    for row in rows[columns].itertuples(index=False):
+    for row in rows[["team", "model", "bucket", *COSTS]].itertuples(index=False):
         names = ["-" if pd.isna(v) else str(v) for v in row[:3]]
         shown.add_row(*names, *(f"{v:,.2f}" for v in row[3:6]), f"{row[6]:,.9f}")
-    total = rows.cost_sum.sum()
+    total = rows.cost.sum()
     shown.add_section()
     shown.add_row("total", "", "", "", "", "", f"{total:,.9f}", style="bold")
     return shown

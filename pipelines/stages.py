@@ -29,13 +29,13 @@ from pipelines.cards import card_names
 from pipelines.clusters import ClusterDay, Members, charge_cluster, expected_members, kept_members, nothing_charged
 from pipelines.day_bill import DAY, DayBill, read_day, with_cards, without_lines
 from pipelines.frugal import give_back
+from pipelines.partition import Partition
 from pipelines.publishing import publish
 from pipelines.results import Results
 from pipelines.reused_names import reused_names
 from pipelines.run_ids import run_id_of
 from pipelines.samples import Fetched, window_of
 from pipelines.settings import ClusterEntry, day_start
-from pipelines.storage import Partition
 from pipelines.unused_settings import unused_settings
 from pipelines.walk import Walk
 

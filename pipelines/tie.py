@@ -15,9 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from allocation.schemas import MONEY, RECONCILIATION
+from allocation.summed import summed
 from pipelines.closing.books import Books, open_books
 from pipelines.months import Month, may_hold
-from pipelines.storage import Partition, TableStore
+from pipelines.partition import Partition
+from pipelines.storage import TableStore
 from pipelines.versions import lines_booked, partitions_of
 
 _READERS = 4
@@ -127,8 +129,8 @@ def _batches(store: TableStore, period: date, books: Books, partition: Partition
 def _summed(table: pa.Table, keys: int) -> pa.Table:
     """Rows with equal values in the first columns together, the others added up."""
     names = table.column_names
-    sums = table.group_by(names[:keys], use_threads=False).aggregate([(name, "sum") for name in names[keys:]])
-    return sums.rename_columns(names).cast(pa.schema([field.with_nullable(True) for field in table.schema.remove_metadata()]))
+    sums = summed(table, names[:keys], names[keys:])
+    return sums.cast(pa.schema([field.with_nullable(True) for field in table.schema.remove_metadata()]))
 
 
 def _once(rows: pa.Table) -> pa.Table:

@@ -17,7 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines import clock
-from pipelines.storage import Partition, TableStore, parquet_of
+from pipelines.parquet_files import parquet_of
+from pipelines.partition import Partition
+from pipelines.storage import TableStore
 
 PUBLISHED, BOOKED = "published", "booked"
 _STAMP = "%Y%m%dT%H%M%S.%fZ"

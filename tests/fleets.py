@@ -14,8 +14,9 @@ from typing import Any
 import yaml
 
 from allocation.schemas import BILL_CLUSTER
+from pipelines.partition import COMMIT, Partition
 from pipelines.results import RESULT_TABLES
-from pipelines.storage import COMMIT, Partition, TableStore
+from pipelines.storage import TableStore
 
 DAY = date(2025, 10, 1)
 START = round(datetime(2025, 10, 1, tzinfo=UTC).timestamp())

@@ -17,8 +17,9 @@ from pipelines.alone import alone
 from pipelines.closing.books import Books
 from pipelines.closing.causes import REOPENED, cause_of
 from pipelines.months import Month
+from pipelines.partition import Partition
 from pipelines.results import Booked, Results
-from pipelines.storage import Partition, TableStore
+from pipelines.storage import TableStore
 from pipelines.versions import versions_of
 
 _WAIT_SECONDS = 120.0

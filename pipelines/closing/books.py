@@ -11,7 +11,8 @@ from typing import Any
 
 from allocation.errors import ChargebackError
 from pipelines.months import Month
-from pipelines.storage import Partition, TableStore
+from pipelines.partition import Partition
+from pipelines.storage import TableStore
 
 FOLDER = "closes"
 CLOSE, REOPEN = "close", "reopen"

@@ -11,9 +11,10 @@ from pipelines.closing.manifest import hashed, manifest
 from pipelines.closing.ready import Obstacle, readiness
 from pipelines.marts import write_month
 from pipelines.months import Month
+from pipelines.partition import COMMIT
 from pipelines.plain import plain_rows
 from pipelines.settings import Settings
-from pipelines.storage import COMMIT, TableStore
+from pipelines.storage import TableStore
 from pipelines.tie import ties
 
 

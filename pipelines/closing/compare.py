@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from allocation.errors import ChargebackError
 from allocation.ledger import legs
+from allocation.summed import summed
 from pipelines.closing.causes import cause_of
 from pipelines.versions import Version
 
@@ -33,8 +34,7 @@ def compare(older: Version, newer: Version) -> Difference:
     columns["before"] = pc.if_else(charged, pc.negate(found["cost"]), nothing)
     columns["now"] = pc.if_else(charged, nothing, found["cost"])
     columns["change"] = found["cost"]
-    sums = pa.table(columns).group_by([*OWNER], use_threads=False).aggregate([(n, "sum") for n in ("before", "now", "change")])
-    sums = sums.rename_columns([*OWNER, "before", "now", "change"])
+    sums = summed(pa.table(columns), OWNER, ["before", "now", "change"])
     size = pc.abs(sums["change"])
     order = pc.sort_indices(sums.append_column("size", size), [("size", "descending"), *((n, "ascending") for n in OWNER)])
     cause = cause_of(older.told.get("inputs", {}), newer.told.get("inputs", {}))

@@ -11,9 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from allocation.schemas import ADJUSTMENTS, BILL_CLUSTER, MONTHLY_MART, SCHEMA_VERSION
+from allocation.summed import summed
 from pipelines.months import Month, month_rows
+from pipelines.partition import COMMIT, Partition
 from pipelines.results import RESULT_TABLES
-from pipelines.storage import COMMIT, Partition, TableStore
+from pipelines.storage import TableStore
 from pipelines.version import VERSION
 
 _HASHERS = 4
@@ -73,8 +75,8 @@ def _keys(partitions: Iterable[Partition]) -> list[list[str]]:
 def totals(rows: pa.Table) -> list[dict[str, str]]:
     """What is booked in a month, exactly, by entry, cost metric and currency."""
     keys = ["entry", "cost_metric", "currency"]
-    sums = rows.group_by(keys, use_threads=False).aggregate([("cost", "sum")]).sort_by([(key, "ascending") for key in keys])
-    return [{key: row[key] for key in keys} | {"cost": f"{row['cost_sum']:f}"} for row in sums.to_pylist()]
+    sums = summed(rows, keys, ["cost"], in_order=True)
+    return [row | {"cost": f"{row['cost']:f}"} for row in sums.to_pylist()]
 
 
 def _tables(store: TableStore, held: Sequence[tuple[str, Partition]]) -> list[dict[str, object]]:

@@ -14,9 +14,10 @@ from pipelines.bill_finality import Finality, delivered_totals, finality
 from pipelines.bills import Bill, discover
 from pipelines.cards import cards_of
 from pipelines.months import Month
+from pipelines.partition import Partition
 from pipelines.results import RESULT_TABLES
 from pipelines.settings import Settings
-from pipelines.storage import Partition, TableStore
+from pipelines.storage import TableStore
 from pipelines.tie import Recorded, by_day, recorded
 
 NOT_OVER, MISSING, DIFFERS, NOT_FINAL, ERROR = "month_not_over", "day_missing", "bill_differs", "bill_not_final", "error_finding"

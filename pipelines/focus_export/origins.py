@@ -11,8 +11,8 @@ from allocation.errors import ChargebackError
 from allocation.schemas import LINE_ITEMS, RECONCILIATION
 from pipelines.bills import kept_lines
 from pipelines.focus_export.ready import Asked
+from pipelines.partition import Partition
 from pipelines.settings import day_start
-from pipelines.storage import Partition
 
 OF_RECONCILIATION = ("charge_period_start", "charge_period_end", "line_cost", "resource_id", "service")
 OF_LINE = (

@@ -8,8 +8,9 @@ from allocation.errors import ChargebackError, SettingsError, nearest
 from allocation.schemas import BILL_CLUSTER
 from billing_adapters.base import COST_METRICS
 from pipelines.accepted import blocking, ensure_codes
+from pipelines.partition import Partition
 from pipelines.settings import Settings
-from pipelines.storage import Partition, TableStore
+from pipelines.storage import TableStore
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from allocation.errors import SettingsError, SourceUnavailableError
-from pipelines.settings import MetricsEntry
+from pipelines.metrics_entries import MetricsEntry
 
 _SUFFIXES = (".parquet", ".pq")
 

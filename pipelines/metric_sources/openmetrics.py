@@ -15,7 +15,7 @@ from pipelines.metric_sources.base import Floats, Ints, Window
 from pipelines.metric_sources.openmetrics_text import parse
 from pipelines.metric_sources.recorded import FileStore, Recorded, matches, span_in_words
 from pipelines.metric_sources.source import ProfiledSource
-from pipelines.settings import MetricsEntry
+from pipelines.metrics_entries import MetricsEntry
 
 
 class OpenMetricsStore(FileStore):

@@ -22,7 +22,7 @@ from pipelines.metric_sources.base import Ints, Window
 from pipelines.metric_sources.content import file_system, files
 from pipelines.metric_sources.recorded import FileStore, Recorded, matches, shared, span_in_words
 from pipelines.metric_sources.source import ProfiledSource
-from pipelines.settings import MetricsEntry
+from pipelines.metrics_entries import MetricsEntry
 
 _NAMES = ("metric", "__name__")
 _TIME, _VALUE, _LABELS = "timestamp", "value", "labels"

@@ -10,7 +10,7 @@ from pipelines.metric_sources.chunks import Query
 from pipelines.metric_sources.prometheus_json import Points, read_matrix
 from pipelines.metric_sources.server_store import ServerStore, inside
 from pipelines.metric_sources.source import ProfiledSource
-from pipelines.settings import MetricsEntry
+from pipelines.metrics_entries import MetricsEntry
 
 
 class PrometheusStore(ServerStore):

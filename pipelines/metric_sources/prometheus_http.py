@@ -15,7 +15,7 @@ from pipelines.metric_sources.base import Window
 from pipelines.metric_sources.prometheus_json import read_label_sets, read_names
 from pipelines.metric_sources.refusals import one_line
 from pipelines.metric_sources.server_http import INDEX_BYTES, Params, Server, whole_answer
-from pipelines.settings import MetricsEntry
+from pipelines.metrics_entries import MetricsEntry
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _Out = TypeVar("_Out")

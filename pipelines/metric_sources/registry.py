@@ -4,7 +4,7 @@ from importlib import import_module
 
 from allocation.errors import SettingsError, nearest
 from pipelines.metric_sources.base import MetricSource
-from pipelines.settings import MetricsEntry
+from pipelines.metrics_entries import MetricsEntry
 
 _KINDS = {
     "openmetrics": ("pipelines.metric_sources.openmetrics", "OpenMetricsSource"),

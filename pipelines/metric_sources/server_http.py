@@ -32,7 +32,7 @@ from pipelines.metric_sources.refusals import (
     one_line,
 )
 from pipelines.metric_sources.sign_in import auth_of, certificate_of, headers_of, trusted_of
-from pipelines.settings import MetricsEntry
+from pipelines.metrics_entries import MetricsEntry
 
 ALL_ANSWERS_BYTES = 128 * 2**20
 """What the samples' answers on their way may hold together; one may hold this divided by ``concurrency``."""

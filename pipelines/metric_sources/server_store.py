@@ -14,7 +14,7 @@ from pipelines.metric_sources.prometheus_http import PrometheusApi
 from pipelines.metric_sources.prometheus_json import Points
 from pipelines.metric_sources.promql import one_of, selector
 from pipelines.metric_sources.recorded import shared
-from pipelines.settings import MetricsEntry
+from pipelines.metrics_entries import MetricsEntry
 
 
 class ServerStore(ABC):

@@ -10,7 +10,8 @@ import urllib3
 from requests.auth import AuthBase, HTTPBasicAuth
 
 from allocation.errors import SettingsError
-from pipelines.settings import MetricsEntry, SecretFromEnv, secret
+from pipelines.metrics_entries import MetricsEntry, SecretFromEnv
+from pipelines.settings import secret
 
 TENANT_HEADER = "X-Scope-OrgID"
 

@@ -15,7 +15,7 @@ from pipelines.metric_sources.placing import Places, Sight
 from pipelines.metric_sources.profiles import profile_of
 from pipelines.metric_sources.refusals import located
 from pipelines.metric_sources.survey import Layout, Survey, sights, survey, wanted_of
-from pipelines.settings import MetricsEntry
+from pipelines.metrics_entries import MetricsEntry
 
 _REMEMBERED = 4
 _USUAL_HOLD_MS = 120_000

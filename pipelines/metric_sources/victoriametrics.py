@@ -14,7 +14,7 @@ from pipelines.metric_sources.prometheus_json import Points
 from pipelines.metric_sources.server_store import ServerStore, inside
 from pipelines.metric_sources.source import ProfiledSource
 from pipelines.metric_sources.victoriametrics_json import BrokenExportError, read_export
-from pipelines.settings import MetricsEntry
+from pipelines.metrics_entries import MetricsEntry
 
 _SAMPLES_A_LINE = 10_000
 

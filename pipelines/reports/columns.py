@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 
 from allocation.schemas import MONEY
 from allocation.shown import Coin
+from allocation.summed import summed
 
 _WHOLE = pa.decimal128(38, 0)
 
@@ -42,9 +43,8 @@ def coins_of(column: pa.ChunkedArray, coin: Coin) -> list[int]:
 
 def sums(table: pa.Table, keys: Sequence[str], figures: Sequence[str]) -> pa.Table:
     """Exact sums by keys, under the names of the figures."""
-    found = table.group_by([*keys], use_threads=False).aggregate([(name, "sum") for name in figures])
-    found = found.rename_columns([name.removesuffix("_sum") for name in found.column_names])
-    return pa.table({name: _as_money(found[name]) if name in figures else found[name] for name in (*keys, *figures)})
+    found = summed(table, keys, figures)
+    return pa.table({name: _as_money(found[name]) if name in figures else found[name] for name in found.column_names})
 
 
 def _as_money(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -26,6 +26,9 @@ SURE = {
     "inferred": ("inferred",),
     "not measured": ("none",),
 }
+LATE_LINES = "lines_of_another_bill"
+"""The cause of charges that are booked here though they are on another month's bill: parts of fees, and late lines."""
+_CORRECTED = ("original_month", "billing_period", "cause")
 _COSTS = ("used_cost", "overhead_cost", "idle_cost")
 
 
@@ -97,9 +100,7 @@ def month_figures(of: Gathered, cost_metric: str, currency: str) -> MonthFigures
         rounded.effects(changes(now, before), EFFECTS, coin)
         if len(before)
         else rounded.effects(changes(now, now), EFFECTS, coin).slice(0, 0),
-        rounded.within(
-            sums(_corrections(now, of.month), ["original_month", "billing_period"], ["cost"]), coin, ["original_month"]
-        ),
+        rounded.within(sums(_corrections(now, of.month), list(_CORRECTED), ["cost"]), coin, list(_CORRECTED)),
     )
 
 
@@ -134,10 +135,11 @@ def _sure(rows: pa.Table) -> pa.Table:
 
 
 def _corrections(rows: pa.Table, month: Month) -> pa.Table:
-    """Corrections, and what this month's figures hold of other months' bills."""
+    """Corrections with their cause, and what this month's figures hold of other months' bills."""
     foreign = rows.filter(
         pc.or_(pc.not_equal(rows["entry"], "charge"), pc.not_equal(rows["billing_period"], pa.scalar(month.first)))
     )
+    foreign = foreign.set_column(foreign.column_names.index("cause"), "cause", pc.fill_null(foreign["cause"], LATE_LINES))
     return foreign.append_column("original_month", pc.strftime(foreign["date"], format="%Y-%m"))
 
 

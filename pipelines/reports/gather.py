@@ -14,7 +14,8 @@ from allocation.errors import ChargebackError
 from allocation.schemas import BILL_CLUSTER, FINDINGS
 from pipelines.accepted import blocking
 from pipelines.months import Month, month_rows
-from pipelines.storage import Partition, TableStore
+from pipelines.partition import Partition
+from pipelines.storage import TableStore
 from pipelines.tie import Recorded, recorded
 
 _READERS = 8

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from allocation.shown import Coin
+from allocation.summed import summed
 from pipelines.reports.columns import coins, coins_of, money, nanos_of, sums
 
 _PARTS = {"in_use": "used_cost", "overhead": "overhead_cost", "free": "idle_cost"}
@@ -42,7 +43,7 @@ def alone(table: pa.Table, coin: Coin) -> pa.Table:
 def teams(rows: pa.Table, coin: Coin) -> pa.Table:
     """Money and hours per team, the largest first; parts of a team add up to it, teams to the total."""
     found = sums(rows, ["team"], ["cost", *_PARTS.values(), *_QUANTITIES])
-    tokens = rows.group_by(["team"], use_threads=False).aggregate([("tokens", "sum")])["tokens_sum"]
+    tokens = summed(rows, ["team"], ["tokens"])["tokens"]
     found = found.append_column("tokens", tokens.cast(pa.int64()))
     found = found.rename_columns({old: new for new, old in _PARTS.items()}).sort_by(
         [("cost", "descending"), ("team", "ascending")]

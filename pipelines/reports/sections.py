@@ -10,7 +10,19 @@ from pipelines.reports.columns import coins_of, nanos_of
 from pipelines.reports.figures import KINDS, SURE, MonthFigures, exact_total
 from pipelines.reports.names import clean
 from pipelines.reports.page import Cell, Column, Page, Row, Section, as_drawn
-from pipelines.reports.sentences import NO_SHARE, UNTIED, amount, cards, kind_costs, lead, month_name, notes, share, tied
+from pipelines.reports.sentences import (
+    NO_SHARE,
+    UNTIED,
+    amount,
+    cards,
+    in_words,
+    kind_costs,
+    lead,
+    month_name,
+    notes,
+    share,
+    tied,
+)  # fmt: skip
 from pipelines.reports.tie import BILL, CHARGED, CORRECTIONS, DIFFERENCE, ELSEWHERE, LATE, OUTSIDE, REPORT
 from pipelines.version import VERSION
 
@@ -173,7 +185,7 @@ def _kinds(of: MonthFigures) -> Section:
     )
     cells = money_cells(of.buckets, ["cost"], of.coin)
     names = zip(of.buckets["bucket"].to_pylist(), of.buckets["reason"].to_pylist(), strict=True)
-    rows = [Row([Cell(b), Cell((r or "").replace("_", " ")), *c]) for (b, r), c in zip(names, cells, strict=True)]
+    rows = [Row([Cell(b), Cell(in_words(r or "")), *c]) for (b, r), c in zip(names, cells, strict=True)]
     total = Row([Cell("Total"), Cell(""), *_sum(of.buckets, ["cost"], of.coin)]) if rows else None
     columns = [Column("Borne by", "text"), Column("Reason", "text"), Column("Cost")]
     text = "Free memory beside use is paid by who held the GPU. Workload rows are pods; the others are buckets, with the reason."
@@ -214,7 +226,7 @@ def _sure(of: MonthFigures) -> Section:
     chart = charts.strip(strip, f"How sure the split is, in {of.currency}") if strip and min(v for _, v, _ in strip) >= 0 else ""
     names = list(zip(of.sure["sure"].to_pylist(), of.sure["basis"].to_pylist(), strict=True))
     cells = money_cells(of.sure, ["cost"], of.coin)
-    rows = [Row([Cell(s), Cell(b.replace("_", " ")), *c]) for (s, b), c in zip(names, cells, strict=True)] if not chart else []
+    rows = [Row([Cell(s), Cell(in_words(b)), *c]) for (s, b), c in zip(names, cells, strict=True)] if not chart else []
     text = "Measured: a pod's own memory. Estimated: shared cards whose exporter repeats one value. Not measured: buckets."
     return Section(
         "sure", "How sure we are", [Column("How", "text"), Column("Basis", "text"), Column("Cost")], rows, text, as_drawn(chart)
@@ -227,7 +239,7 @@ def _findings(of: MonthFigures) -> Section:
     rows = [
         Row(
             [
-                Cell(r["code"].replace("_", " ")),
+                Cell(in_words(r["code"])),
                 *c,
                 Cell(f"{r['findings']:,}"),
                 Cell(clean(f"{r['largest_subject']}: {r['largest_evidence']}")),
@@ -244,7 +256,7 @@ def _tie(of: MonthFigures) -> Section:
     cells = money_cells(of.tie, ["cost"], of.coin)
     rows, parts = [], of.tie.to_pylist()
     for row, cost in zip(parts, cells, strict=True):
-        rule = f": {row['rule'].replace('_', ' ')}" if row["rule"] else ""
+        rule = f": {in_words(row['rule'])}" if row["rule"] else ""
         mark = "sum" if row["what"] in (BILL, REPORT, DIFFERENCE) else "part"
         rows.append(Row([Cell(clean(_STEPS[row["what"]] + rule)), *cost], mark))
     text = "Every line of the delivered bill that touches the computed days is in it. Both differences must be 0."
@@ -252,10 +264,12 @@ def _tie(of: MonthFigures) -> Section:
 
 
 def _adjustments(of: MonthFigures) -> Section:
-    names = zip(of.adjustments["original_month"].to_pylist(), of.adjustments["billing_period"].to_pylist(), strict=True)
     cells = money_cells(of.adjustments, ["cost"], of.coin)
-    rows = [Row([Cell(m), Cell(f"{p:%Y-%m}"), *c]) for (m, p), c in zip(names, cells, strict=True)]
-    total = Row([Cell("Total"), Cell(""), *_sum(of.adjustments, ["cost"], of.coin)])
-    columns = [Column("Days of", "text"), Column("Bill of", "text"), Column("Cost")]
+    rows = [
+        Row([Cell(r["original_month"]), Cell(f"{r['billing_period']:%Y-%m}"), Cell(in_words(r["cause"])), *c])
+        for r, c in zip(of.adjustments.to_pylist(), cells, strict=True)
+    ]
+    total = Row([Cell("Total"), Cell(""), Cell(""), *_sum(of.adjustments, ["cost"], of.coin)])
+    columns = [Column("Days of", "text"), Column("Bill of", "text"), Column("Why", "text"), Column("Cost")]
     text = "Corrections of closed months and late bill lines that are booked in this month."
     return Section("adjustments", "From earlier months", columns, rows, text, total=total, compact=True)

@@ -35,6 +35,15 @@ def share(part: int, total: int) -> str:
     return f"{tenths // 10}.{tenths % 10} %"
 
 
+def in_words(code: str) -> str:
+    """A code, or several that are joined by ``+``, as people read it.
+
+    >>> in_words("bill_restated+late_metrics")
+    'bill restated + late metrics'
+    """
+    return code.replace("_", " ").replace("+", " + ")
+
+
 def kind_costs(of: MonthFigures) -> dict[str, tuple[int, int]]:
     """What each kind cost: shown and exact."""
     shown, exact = coins_of(of.kinds["cost"], of.coin), nanos_of(of.kinds["cost_exact"])

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from allocation.errors import ChargebackError, SchemaError, SettingsError, nearest
 from allocation.schemas import PUBLIC, Column, Table
-from pipelines.storage import Commit, Partition, TableStore
+from pipelines.partition import Commit, Partition
+from pipelines.storage import TableStore
 from pipelines.warehouse.ddl import READABLE
 from pipelines.warehouse.words import PARTITION
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from allocation.errors import ChargebackError, MissingExtraError
 from allocation.schemas import Column, Table
-from pipelines.storage import Partition
+from pipelines.partition import Partition
 from pipelines.warehouse import Dialect
 from pipelines.warehouse.types import type_name
 from pipelines.warehouse.words import by_doubling, meaning, quotes, row_meaning

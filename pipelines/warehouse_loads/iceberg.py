@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from allocation.errors import ChargebackError, MissingExtraError, SettingsError
 from allocation.schemas import Table
-from pipelines.storage import Partition
+from pipelines.partition import Partition
 from pipelines.warehouse.words import row_meaning
 from pipelines.warehouse_loads.asked import columns_of
 from pipelines.warehouse_loads.fits import columns_to_add

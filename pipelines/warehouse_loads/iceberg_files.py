@@ -25,7 +25,7 @@ from pyiceberg.types import (
 )
 
 from allocation.schemas import TEXT, TIME, Table
-from pipelines.storage import Partition
+from pipelines.partition import Partition
 from pipelines.warehouse.words import PARTITION, meaning
 from pipelines.warehouse_loads.asked import columns_of
 

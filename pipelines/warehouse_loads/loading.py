@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from allocation.errors import ChargebackError
 from allocation.schemas import Table
-from pipelines.storage import Partition
+from pipelines.partition import Partition
 from pipelines.warehouse_loads.asked import Asked, current_mark, rows_of
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from allocation.errors import ChargebackError, MissingExtraError, SettingsError
 from allocation.schemas import Column, Table
-from pipelines.storage import Partition
+from pipelines.partition import Partition
 from pipelines.warehouse.types import postgres_type
 from pipelines.warehouse.words import meaning, row_meaning
 from pipelines.warehouse_loads.asked import columns_of

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 
 from dagster_project.build import JOB, build_definitions
 from dagster_project.partitions import key_of
+from pipelines.partition import Partition
 from pipelines.settings import load_settings
-from pipelines.storage import Partition
 
 ROOT = Path(__file__).parents[2]
 TWO_CLUSTERS = ROOT / "tests" / "cases" / "44-two-clusters"

@@ -12,10 +12,10 @@ from allocation.schemas import TABLES
 from dagster_project.build import build_definitions
 from dagster_project.io_manager import Kept, TableIOManager
 from dagster_project.partitions import CLUSTER, DATE, key_of
+from pipelines.partition import Partition
 from pipelines.results import Results
 from pipelines.settings import load_settings
 from pipelines.stages import run_day
-from pipelines.storage import Partition
 from pipelines.walk import open_walk
 from tests.dagster_project.places import DAY, QUICKSTART, RESULTS, TWO_CLUSTERS, Place, copied, failure_of
 

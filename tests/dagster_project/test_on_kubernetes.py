@@ -24,7 +24,7 @@ from dagster._core.origin import JobPythonOrigin, RepositoryPythonOrigin
 
 from dagster_project.build import JOB, build_definitions
 from dagster_project.partitions import key_of
-from pipelines.storage import Partition
+from pipelines.partition import Partition
 from tests.manifests import DAGSTER_HOME, VALUES, Document, configuration, document, ensure_valid, pod_of
 
 NAMESPACE = "chargeback"

@@ -10,8 +10,9 @@ from allocation.schemas import CHARGEBACK
 from billing_adapters.base import Delivery
 from dagster_project.build import build_definitions
 from dagster_project.schedules import due_days
+from pipelines.partition import Partition
 from pipelines.settings import load_settings
-from pipelines.storage import Partition, TableStore
+from pipelines.storage import TableStore
 from tests.dagster_project.places import TWO_CLUSTERS, Place, copied
 
 FOUR = datetime(2026, 10, 6, 4, tzinfo=UTC)

@@ -19,7 +19,7 @@ from pipelines.metric_sources.prometheus import PrometheusSource, PrometheusStor
 from pipelines.metric_sources.refusals import is_too_large
 from pipelines.metric_sources.server_http import ALL_ANSWERS_BYTES
 from pipelines.metric_sources.victoriametrics import VictoriaMetricsSource
-from pipelines.settings import MetricsEntry
+from pipelines.metrics_entries import MetricsEntry
 from tests.servers import Answer, Request, needs_prometheus, prometheus, protocol_server
 
 START = datetime(2026, 10, 1, tzinfo=UTC)

@@ -13,6 +13,7 @@ from allocation.errors import SettingsError
 from allocation.schemas import LINE_ITEMS
 from pipelines.bill_finality import TOTALS, Finality, delivered_totals, finality
 from pipelines.bills import discover, read_lines
+from pipelines.kept_bills import KeptBills
 from pipelines.months import Month
 from pipelines.settings import Settings, load_settings
 from pipelines.storage import TableStore
@@ -232,7 +233,7 @@ def test_a_delivery_that_was_kept_with_other_columns_is_parsed_again(tmp_path: P
         older.setattr("pipelines.bills._COLUMNS", tuple(n for n in LINE_ITEMS.names if n != "invoice_id"))
         (bill,) = discover(settings)
         rows = [b.drop_columns(["invoice_id"]) for b in bill.source.parse(bill.delivery)]
-        store.write_bill(bill.key, rows, lambda: pa.table({"line_number": pa.array([], pa.int64())}))
+        KeptBills(store).write(bill.key, rows, lambda: pa.table({"line_number": pa.array([], pa.int64())}))
     assert one(settings)[:2] == ("invoice", True)
     assert read_lines(discover(settings), store, date(2026, 10, 1))[0]["invoice_id"].to_pylist() == ["77"]
     assert len(list(Path(settings.output).glob("line_items/*.parquet"))) == 2

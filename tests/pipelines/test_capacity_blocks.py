@@ -12,8 +12,8 @@ from allocation.errors import SettingsError
 from pipelines.bills import discover, options_of
 from pipelines.day_bill import read_day
 from pipelines.inputs import inputs_of
+from pipelines.partition import Partition
 from pipelines.settings import Settings, load_settings
-from pipelines.storage import Partition
 from pipelines.walk import open_walk
 
 CASE = Path(__file__).parents[1] / "cases" / "94-capacity-block"

@@ -15,9 +15,9 @@ from allocation.errors import ChargebackError
 from pipelines import cli
 from pipelines.explain import Query, document, explain
 from pipelines.explain_text import show
+from pipelines.partition import Partition
 from pipelines.settings import load_settings
 from pipelines.stages import run_day
-from pipelines.storage import Partition
 from pipelines.walk import Walk, open_walk
 from tests.pipelines.explained import check_walk, nanos
 

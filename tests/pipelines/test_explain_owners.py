@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pipelines import cli
+from pipelines.partition import Partition
 from pipelines.settings import load_settings
-from pipelines.storage import Partition
 from pipelines.walk import open_walk
 from tests.pipelines.explained import check_walk, nanos
 from tests.pipelines.test_explain import CASES, DAY, ROOT, Told

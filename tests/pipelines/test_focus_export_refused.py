@@ -11,7 +11,8 @@ import pytest
 from allocation.schemas import FINDINGS
 from pipelines import cli
 from pipelines.csv_text import csv_rows, header
-from pipelines.storage import Partition, TableStore
+from pipelines.partition import Partition
+from pipelines.storage import TableStore
 from tests.pipelines.test_focus_export import Day, case, rows_of
 
 __all__ = ["case"]

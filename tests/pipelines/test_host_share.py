@@ -17,7 +17,8 @@ from allocation.policy import BY_SKU, FROM_LIST_PRICES, Policy
 from pipelines.inventory import build_nodes, build_pods
 from pipelines.metric_sources.base import REQUEST_METRICS, InfoSeries, MetricSource, Window
 from pipelines.metric_sources.registry import load_metric_source
-from pipelines.settings import MetricsEntry, load_settings
+from pipelines.metrics_entries import MetricsEntry
+from pipelines.settings import load_settings
 from pipelines.values import GpuShares
 from tests.pipelines.inventories import HOLD_MS, info
 from tests.servers import needs_prometheus, prometheus

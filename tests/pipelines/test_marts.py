@@ -12,7 +12,8 @@ from allocation.marts import monthly_mart
 from allocation.money import per_unit
 from allocation.schemas import DAILY_MART, MONTHLY_MART
 from pipelines import cli, clock
-from pipelines.storage import Partition, TableStore
+from pipelines.partition import Partition
+from pipelines.storage import TableStore
 
 OCTOBER = date(2026, 10, 1)
 CONFIG = """version: 1

@@ -13,7 +13,7 @@ from pipelines.metric_sources.base import InfoSeries, Window
 from pipelines.metric_sources.normalise import InfoReducer
 from pipelines.metric_sources.profiles import DCGM, Profile, profile_of
 from pipelines.metric_sources.registry import load_metric_source
-from pipelines.settings import MetricsEntry
+from pipelines.metrics_entries import MetricsEntry
 from tests.servers import needs_prometheus, prometheus
 
 CASES = Path(__file__).parents[1] / "cases"

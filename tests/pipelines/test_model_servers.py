@@ -14,9 +14,10 @@ from pipelines.metric_sources.base import Window
 from pipelines.metric_sources.model_servers import gather, metrics_of, servers_of, split_of
 from pipelines.metric_sources.openmetrics import OpenMetricsSource
 from pipelines.metric_sources.prometheus import PrometheusSource
+from pipelines.metrics_entries import MetricsEntry
 from pipelines.owner_entries import ModelSplitEntry, OwnerRule, OwnersEntry
-from pipelines.settings import MetricsEntry
-from pipelines.storage import Partition, TableStore
+from pipelines.partition import Partition
+from pipelines.storage import TableStore
 from tests.allocation.test_owners import EPOCH
 from tests.servers import needs_prometheus, prometheus
 from tests.walk.test_faults import DAY, NODE, START, Place, gpu, line, series

@@ -10,7 +10,8 @@ import pytest
 from allocation.errors import SettingsError
 from allocation.schemas import DAILY_MART
 from pipelines.months import Month, month_rows
-from pipelines.storage import Partition, TableStore
+from pipelines.partition import Partition
+from pipelines.storage import TableStore
 
 
 def test_a_month_knows_its_days_and_neighbours() -> None:

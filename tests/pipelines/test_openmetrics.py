@@ -12,7 +12,7 @@ from allocation.errors import SeriesError
 from pipelines.metric_sources.base import InfoSeries, MetricSource, RoleCount, Window
 from pipelines.metric_sources.openmetrics_text import parse, read_series
 from pipelines.metric_sources.registry import load_metric_source
-from pipelines.settings import MetricsEntry
+from pipelines.metrics_entries import MetricsEntry
 
 USED = 'DCGM_FI_DEV_FB_USED{UUID="GPU-1",Hostname="n1"%s} %s %s\n'
 

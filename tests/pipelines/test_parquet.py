@@ -14,9 +14,10 @@ from pipelines.arrivals import open_series
 from pipelines.day_bill import read_day
 from pipelines.metric_sources.base import MetricSource, Window
 from pipelines.metric_sources.registry import load_metric_source
+from pipelines.metrics_entries import MetricsEntry
+from pipelines.partition import Partition
 from pipelines.samples import window_of
-from pipelines.settings import MetricsEntry, load_settings
-from pipelines.storage import Partition
+from pipelines.settings import load_settings
 from pipelines.walk import open_walk
 from tests.servers import s3_server
 

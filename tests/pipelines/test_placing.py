@@ -12,7 +12,7 @@ from pipelines.metric_sources.placing import Places, Sight, places_of
 from pipelines.metric_sources.profiles import Profile, profile_of
 from pipelines.metric_sources.profiles.base import DeviceLabels, HolderLabels, SeriesRule
 from pipelines.metric_sources.registry import load_metric_source
-from pipelines.settings import MetricsEntry
+from pipelines.metrics_entries import MetricsEntry
 from tests.servers import needs_prometheus, prometheus
 
 WINDOW = Window(datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 10, 1, 1, tzinfo=UTC))

@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.metric_sources.profiles import PROFILES, Profile, profile_of
 from pipelines.metric_sources.profiles.base import DeviceLabels
-from pipelines.settings import MetricsEntry
+from pipelines.metrics_entries import MetricsEntry
 
 MIB = 2.0**20
 DCGM_USED = "DCGM_FI_DEV_FB_USED"

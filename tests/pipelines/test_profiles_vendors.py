@@ -3,7 +3,7 @@
 import pytest
 
 from pipelines.metric_sources.profiles import PROFILES, profile_of
-from pipelines.settings import MetricsEntry
+from pipelines.metrics_entries import MetricsEntry
 from tests.pipelines.test_profiles import BARE, MIB, RUNAI_USED, Meant, read
 
 ACCELERATOR = {"make": "nvidia", "accelerator_id": f"GPU-{BARE}", "model": "Tesla T4"}

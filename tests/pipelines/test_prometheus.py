@@ -11,7 +11,7 @@ import pytest
 from allocation.errors import ChargebackError, SettingsError, SourceUnavailableError
 from pipelines.metric_sources.base import Window
 from pipelines.metric_sources.prometheus import PrometheusSource
-from pipelines.settings import MetricsEntry
+from pipelines.metrics_entries import MetricsEntry
 from tests.servers import Answer, Request, free_port, needs_prometheus, private_certificate, prometheus, protocol_server
 
 HOUR = Window(datetime(2026, 10, 1, 0, tzinfo=UTC), datetime(2026, 10, 1, 1, tzinfo=UTC))

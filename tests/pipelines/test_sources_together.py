@@ -12,7 +12,7 @@ from allocation.findings import Finding
 from pipelines.metric_sources.base import INVENTORY_METRICS, MetricSource, Shard, Window
 from pipelines.metric_sources.gather import all_notices, all_places, all_shards
 from pipelines.metric_sources.registry import load_metric_source
-from pipelines.settings import MetricsEntry
+from pipelines.metrics_entries import MetricsEntry
 from tests.servers import needs_prometheus, prometheus
 
 WINDOW = Window(datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 10, 1, 1, tzinfo=UTC))

@@ -13,7 +13,9 @@ import pytest
 
 from allocation.errors import SourceUnavailableError
 from allocation.schemas import LINE_ITEMS
-from pipelines.storage import Partition, TableStore
+from pipelines.kept_bills import KeptBills
+from pipelines.partition import Partition
+from pipelines.storage import TableStore
 
 DAY = Partition(date(2026, 10, 1), "prod")
 
@@ -134,8 +136,8 @@ def test_what_a_killed_reader_of_a_bill_left_goes_with_the_next(tmp_path: Path) 
     left.mkdir(parents=True)
     (left / "lines.parquet").write_bytes(b"half")
     with pytest.raises(RuntimeError, match="broken off"):
-        store.write_bill("key", broken_off(), lambda: rows(1))
-    store.write_bill("key", iter([LINE_ITEMS.empty()]), lambda: rows(1))
+        KeptBills(store).write("key", broken_off(), lambda: rows(1))
+    KeptBills(store).write("key", iter([LINE_ITEMS.empty()]), lambda: rows(1))
     assert sorted(p.name for p in (tmp_path / "line_items").iterdir()) == ["_ordinals", "key.parquet"]
 
 

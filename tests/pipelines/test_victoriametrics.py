@@ -14,7 +14,8 @@ from pipelines.metric_sources.prometheus import PrometheusSource
 from pipelines.metric_sources.registry import load_metric_source
 from pipelines.metric_sources.victoriametrics import VictoriaMetricsSource
 from pipelines.metric_sources.victoriametrics_json import read_export, read_line, read_numbers, read_times, read_values
-from pipelines.settings import MetricsEntry, load_settings
+from pipelines.metrics_entries import MetricsEntry
+from pipelines.settings import load_settings
 from tests.servers import needs_prometheus, needs_victoria_metrics, prometheus, victoria_metrics
 
 START = datetime(2024, 10, 1, tzinfo=UTC)

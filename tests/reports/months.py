@@ -8,7 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from allocation.schemas import ADJUSTMENTS, DAILY_MART, FINDINGS, RECONCILIATION, Table
-from pipelines.storage import Partition, TableStore
+from pipelines.partition import Partition
+from pipelines.storage import TableStore
 
 OCTOBER, FIRST = date(2026, 10, 1), date(2026, 10, 1)
 Row = dict[str, object]

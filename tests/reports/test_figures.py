@@ -97,11 +97,11 @@ def test_without_gpu_hours_memory_over_time_is_the_volume(tmp_path: Path) -> Non
 
 def test_corrections_of_earlier_months_stand_apart(tmp_path: Path) -> None:
     write_day(tmp_path, [charge("10")], [line("10")])
-    original = {"original_date": date(2026, 9, 14), "billing_period": SEPTEMBER}
+    original = {"original_date": date(2026, 9, 14), "billing_period": SEPTEMBER, "cause": "late_metrics"}
     write_adjustments(tmp_path, [charge("-5", **original), charge("5.5", **original)], date(2026, 10, 20))
     found = figures(tmp_path)
     assert found.total == 10_500_000_000
-    assert column(found.adjustments, "cost", "original_month") == {"2026-09": Decimal("0.5")}
+    assert column(found.adjustments, "cost", "original_month", "cause") == {("2026-09", "late_metrics"): Decimal("0.5")}
     tie = column(found.tie, "cost", "side", "what")
     assert (tie["report", "corrections"], tie["report", "difference"]) == (Decimal("0.5"), Decimal(0))
     assert column(found.days, "cost", "day") == {"2026-10-01": Decimal(10), "corrections": Decimal("0.5")}

@@ -11,9 +11,10 @@ import pytest
 import yaml
 
 from pipelines import cli, samples
+from pipelines.partition import Partition
 from pipelines.settings import load_settings
 from pipelines.stages import run_day
-from pipelines.storage import Partition, TableStore
+from pipelines.storage import TableStore
 from pipelines.walk import open_walk
 
 DAY = date(2026, 10, 1)

@@ -11,8 +11,8 @@ import grpc
 import pytest
 
 from pipelines.explain import Query, document, explain
+from pipelines.partition import Partition
 from pipelines.settings import load_settings
-from pipelines.storage import Partition
 from pipelines.walk import open_walk
 from tests.catalog import A2_CORE, A2_RAM, A100, Catalog, catalog_server, sku
 from tests.pipelines.explained import check_walk

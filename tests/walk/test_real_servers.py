@@ -11,10 +11,11 @@ import pytest
 import yaml
 
 from pipelines import cli
+from pipelines.partition import Partition
 from pipelines.results import RESULT_TABLES
 from pipelines.settings import load_settings
 from pipelines.stages import run_day
-from pipelines.storage import Partition, TableStore
+from pipelines.storage import TableStore
 from pipelines.walk import open_walk
 from tests.dagster_project.places import Place
 from tests.servers import needs_prometheus, prometheus, s3_server

@@ -22,7 +22,8 @@ from allocation.schemas import RESULTS, SCHEMA_VERSION, TABLES, Table
 from pipelines import cli
 from pipelines.engine_settings import EngineEntry
 from pipelines.engines.spark_session import Session
-from pipelines.storage import Partition, TableStore
+from pipelines.partition import Partition
+from pipelines.storage import TableStore
 from pipelines.warehouse import Dialect
 from pipelines.warehouse.ddl import script, statements
 from pipelines.warehouse.words import Asked

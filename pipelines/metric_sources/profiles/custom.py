@@ -1,7 +1,7 @@
 """A source whose series and labels the configuration names."""
 
 from pipelines.metric_sources.profiles.base import DeviceLabels, HolderLabels, Profile, SeriesRule
-from pipelines.settings import CustomProfile
+from pipelines.metrics_entries import CustomProfile
 
 
 def custom(named: CustomProfile) -> Profile:

@@ -10,7 +10,7 @@ from pipelines.metric_sources.profiles.gke import GKE
 from pipelines.metric_sources.profiles.hami import HAMI
 from pipelines.metric_sources.profiles.nvidia_smi import NVIDIA_SMI
 from pipelines.metric_sources.profiles.runai import RUNAI
-from pipelines.settings import MetricsEntry
+from pipelines.metrics_entries import MetricsEntry
 
 PROFILES = {profile.name: profile for profile in (DCGM, HAMI, RUNAI, GKE, AWS_CONTAINER_INSIGHTS, AMD, NVIDIA_SMI)}
 """All profiles but ``custom``, which the configuration makes; of two that measure the same, the earlier is preferred."""

@@ -14,8 +14,8 @@ from allocation.schemas import FINDINGS
 from pipelines.alone import TakenError, alone
 from pipelines.closing.books import open_books
 from pipelines.months import Month, month_rows
+from pipelines.partition import Partition
 from pipelines.places import Place
-from pipelines.storage import Partition
 from tests.pipelines.closing.places import FIRST, Books, books
 from tests.servers import s3_server
 

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 
 from allocation.schemas import CHARGEBACK, RESULTS, Column, Table
 from pipelines import cli
-from pipelines.storage import Partition, TableStore
+from pipelines.partition import Partition
+from pipelines.storage import TableStore
 
 ROOT = Path(__file__).parents[3]
 DAY = date(2026, 10, 1)

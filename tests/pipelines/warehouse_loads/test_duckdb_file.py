@@ -13,7 +13,8 @@ import pytest
 
 from allocation.schemas import RESULTS, Table
 from pipelines import cli
-from pipelines.storage import Partition, TableStore
+from pipelines.partition import Partition
+from pipelines.storage import TableStore
 from pipelines.warehouse.words import meaning
 from tests.pipelines.warehouse_loads.stores import (
     BILL,

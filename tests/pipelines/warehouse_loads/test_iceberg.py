@@ -19,7 +19,8 @@ import pytest
 from allocation.errors import ChargebackError
 from allocation.schemas import CHARGEBACK, RESULTS, Table
 from pipelines import cli
-from pipelines.storage import Partition, TableStore
+from pipelines.partition import Partition
+from pipelines.storage import TableStore
 from pipelines.warehouse.words import meaning
 from pipelines.warehouse_loads.asked import current_mark, rows_of
 from tests.pipelines.warehouse_loads.stores import (
