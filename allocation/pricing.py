@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from allocation import money
 from allocation.findings import Code, Finding
+from allocation.summed import summed
 from allocation.times import milliseconds
 
 _METRICS = ("billed", "effective", "contracted", "list")
@@ -69,9 +70,12 @@ def price(findings: Sequence[Finding], rows: pa.Table, day: DayMoney | None = No
     day = day or DayMoney.of(rows)
     if len(day.currencies) != 1:
         return list(findings)
+    asked = [f for f in findings if f.cost_at_risk_nanos is None and _column_of(f.code)]
+    if not asked:
+        return list(findings)
     metric = min(day.metrics, key=_METRICS.index)
     mine = rows.filter(pc.equal(rows["cost_metric"], metric)) if len(day.metrics) > 1 else rows
-    amounts = _Amounts(mine, [name for f in findings for name in (f.subject, *f.money_of)])
+    amounts = _Amounts(mine, asked)
     priced = [_priced(f, amounts, day.currencies[0]) for f in findings]
     if len(day.metrics) == 1:
         return priced
@@ -79,28 +83,30 @@ def price(findings: Sequence[Finding], rows: pa.Table, day: DayMoney | None = No
 
 
 class _Amounts:
-    """Sums of the day's money over what findings name, in nanos."""
+    """Sums of the day's money over what findings name, in nanos, as far as their codes ask for them."""
 
-    def __init__(self, chargeback: pa.Table, subjects: Sequence[str]) -> None:
+    def __init__(self, chargeback: pa.Table, asked: Sequence[Finding]) -> None:
         self._rows = chargeback
-        self._wanted = pa.array(sorted(set(subjects)), pa.string())
+        self._wanted = pa.array(sorted({name for f in asked for name in _names(f)}), pa.string())
         node, gpu, instance = (chargeback[name] for name in ("node", "gpu_uuid", "gpu_instance"))
         self._device = pc.coalesce(_joined(node, gpu, instance), _joined(node, gpu))
         pod = _joined(chargeback["namespace"], chargeback["pod"])
         names = (pod, _joined(node, gpu), self._device, gpu, _joined(gpu, instance), node)
-        unheld = pc.if_else(pc.is_in(chargeback["bucket"], pa.array(["idle", "overhead"])), chargeback["cost"], money.NO_MONEY)
-        values = {name: chargeback[name] for name in ("used_cost", "overhead_cost", "cost")} | {"unheld": unheld}
-        self._sums = [self._sum_over(name, values) for name in names]
+        values = {column: _column(chargeback, column) for column in {_column_of(f.code) for f in asked}}
+        keys = [["subject", "reason"]] * any(f.code in _BY_REASON for f in asked) + [["subject"]]
+        self._sums = [self._sum_over(name, values, keys) for name in names]
 
-    def _sum_over(self, subject: pa.ChunkedArray, values: dict[str, pa.ChunkedArray]) -> dict[tuple[str, str, str], int]:
+    def _sum_over(
+        self, subject: pa.ChunkedArray, values: dict[str, pa.ChunkedArray], keys: Sequence[list[str]]
+    ) -> dict[tuple[str, str, str], int]:
         """Subject, reason (empty: any) and column -> nanos, for the subjects that findings name."""
         table = pa.table({"subject": subject, "reason": self._rows["reason"], **values})
         table = table.filter(pc.is_in(table["subject"], self._wanted))
         found: dict[tuple[str, str, str], int] = {}
-        for keys in (["subject", "reason"], ["subject"]):
-            for row in table.group_by(keys).aggregate([(name, "sum") for name in values]).to_pylist():
+        for mine in keys if len(table) else ():
+            for row in summed(table, mine, [*values]).to_pylist():
                 for name in values:
-                    found[row["subject"], row.get("reason") or "", name] = money.decimal_to_nanos(row[f"{name}_sum"])
+                    found[row["subject"], row.get("reason") or "", name] = money.decimal_to_nanos(row[name])
         return found
 
     def of(self, subject: str, column: str, reason: str) -> int | None:
@@ -126,6 +132,18 @@ class _Amounts:
         return true, true + round(float(more.sum()))
 
 
+def _names(finding: Finding) -> Sequence[str]:
+    """The subjects whose money hangs on a finding."""
+    return finding.money_of or (finding.subject,)
+
+
+def _column(chargeback: pa.Table, name: str) -> pa.ChunkedArray:
+    """A column of money; ``unheld``: what no pod of a device bears."""
+    if name != "unheld":
+        return chargeback[name]
+    return pc.if_else(pc.is_in(chargeback["bucket"], pa.array(["idle", "overhead"])), chargeback["cost"], money.NO_MONEY)
+
+
 def _joined(*parts: pa.ChunkedArray) -> pa.ChunkedArray:
     """Parts of a subject with slashes between them; null where one is missing."""
     return pc.binary_join_element_wise(*parts, "/")
@@ -135,7 +153,7 @@ def _priced(finding: Finding, amounts: _Amounts, currency: str) -> Finding:
     if finding.cost_at_risk_nanos is not None:
         return finding
     column, reason = _column_of(finding.code), _BY_REASON.get(finding.code, "")
-    told = [amounts.of(name, column, reason) for name in finding.money_of or (finding.subject,)] if column else []
+    told = [amounts.of(name, column, reason) for name in _names(finding)] if column else []
     nanos = sum(amount for amount in told if amount is not None)
     if all(amount is None for amount in told):
         return finding
