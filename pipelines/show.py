@@ -17,6 +17,7 @@ from pipelines.results import RESULT_TABLES, Booked, Outcome, RunSummary
 from pipelines.storage import TableStore
 
 SHOWN_FINDINGS = 12
+_IN_DOCUMENTS = {name: f"{name}_sum" for name in COSTS}
 
 
 def summary(found: RunSummary, store: TableStore, console: Console, *, as_json: bool) -> None:
@@ -98,7 +99,7 @@ def as_document(found: RunSummary, store: TableStore) -> dict[str, object]:
     return {
         "tables": {name: store.place(name) for name in RESULT_TABLES},
         "partitions": [_partition(r) for r in found.partitions],
-        "team_model": [plain_row(row) for row in _totals(found).to_dict("records")],
+        "team_model": [plain_row(row) for row in _totals(found).rename(columns=_IN_DOCUMENTS).to_dict("records")],
         "reconciliation": plain_rows(_reconciled(found)),
         "findings": [row for r in found.partitions for row in plain_rows(r.findings)],
     }
